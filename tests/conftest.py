@@ -1,6 +1,6 @@
 """Fixtures every test shares: a home, a workspace and a browser of the tests' own.
 
-May not touch the user's files: HOME and every folder Jupyter, IPython and git know lie in a temporary place.
+May not touch the user's files: HOME and every folder Jupyter, IPython and git know are temporary.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make_home(home: Path) -> dict[str, str]:
     """Makes `home` with a git identity; returns the variables that make it the home."""
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text(
-        "[user]\n\tname = A Tester\n\temail = tester@example.invalid\n[init]\n\tdefaultBranch = main\n"
+        "[user]\nname = A Tester\nemail = tester@example.invalid\n[init]\ndefaultBranch = main\n"
     )
     return folders_of(home)
 
@@ -103,7 +103,7 @@ def corpus() -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The path of a Chromium; without one the test is skipped, or fails when AK_REQUIRE_BROWSER=1."""
+    """The path of a Chromium; without one the test skips, or fails when AK_REQUIRE_BROWSER=1."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None and os.environ.get("AK_REQUIRE_BROWSER") == "1":
         pytest.fail("AK_REQUIRE_BROWSER=1 but there is no Chromium on PATH: install chromium")

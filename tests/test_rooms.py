@@ -1,0 +1,136 @@
+"""Rooms: every file has its line, every package its place, none is larger than allowed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "agent_kernel"
+ROOMS = ("tools", "providers", "sections", "compaction", "transcripts", "frames", "lab", "widgets")
+FILES = sorted(PACKAGE.rglob("*.py"))
+MAX_FILE, MAX_FUNCTION, MAX_CORE = 400, 45, 2800
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = SETTINGS["tool"]["importlinter"]["contracts"]
+
+
+def named(path: Path) -> str:
+    """A file as people name it: relative to the package."""
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    """Every module and name a file imports, at any depth, as dotted names; strings of a table too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("agent_kernel."):
+            found.add(str(node.value).partition(":")[0])
+    return found
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a file, nested ones too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def rooms() -> list[str]:
+    """The rooms that stand."""
+    return [room for room in ROOMS if (PACKAGE / room / "__init__.py").exists()]
+
+
+def packages() -> set[str]:
+    """What stands directly under the package: folders with Python in them, and single files."""
+    folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.glob("*.py"))}
+    return folders | {p.stem for p in PACKAGE.glob("*.py") if p.stem != "__init__"}
+
+
+def layer_names(contract: str) -> set[str]:
+    """The names in the layers of the contract whose name begins so."""
+    found = next(c for c in CONTRACTS if c["name"].startswith(contract))
+    return {name for layer in found["layers"] for name in re.findall(r"\w+", layer)}
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_room_has_a_table_called_all(room: str) -> None:
+    module = importlib.import_module(f"agent_kernel.{room}")
+    assert isinstance(module.ALL, (tuple, dict)), f"{room}.ALL is {type(module.ALL).__name__}"
+    assert module.ALL
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_every_file_of_a_room_has_its_line_or_serves_one_that_has(room: str) -> None:
+    users = {path: imported(path) for path in FILES}
+    orphans = [
+        named(path)
+        for path in (PACKAGE / room).rglob("*.py")
+        if path.stem not in ("__init__", "__main__")
+        and not any(module_of(path) in names for user, names in users.items() if user != path)
+    ]
+    assert not orphans, f"no line in {room}.ALL and used by no other file: {orphans}"
+
+
+def test_every_package_stands_in_the_import_contract() -> None:
+    assert packages() <= layer_names("Floors:")
+
+
+def test_every_file_of_the_core_stands_in_the_reading_order() -> None:
+    files = {p.stem for p in (PACKAGE / "core").glob("*.py")} - {"__init__"}
+    assert files == layer_names("Core:")
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_file_is_short_enough_to_read_in_one_sitting(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_FILE, f"{named(path)} has {lines} lines; split it by meaning"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_function_is_short_enough_to_see_whole(path: Path) -> None:
+    long = {
+        f.name: length
+        for f in functions(path)
+        if (length := (f.end_lineno or f.lineno) - f.lineno + 1) > MAX_FUNCTION
+    }
+    assert not long, f"{named(path)}: over {MAX_FUNCTION} lines: {long}"
+
+
+def test_the_core_can_be_read_in_an_hour() -> None:
+    lines = sum(len(p.read_text().splitlines()) for p in (PACKAGE / "core").glob("*.py"))
+    assert lines <= MAX_CORE
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_module_says_what_it_owns_and_what_it_may_not_do(path: Path) -> None:
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    first, _, rest = doc.partition("\n")
+    assert re.match(r"`?\w[^:]{0,60}: \S", first), f"{named(path)}: {first!r} is not 'Noun: what'"
+    assert rest.strip(), f"{named(path)}: a second line says what the module may not do"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_nothing_inside_the_package_imports_its_front_door(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)}:{node.lineno}: a relative import"
+            names = {alias.name for alias in node.names}
+            front = node.module == "agent_kernel" and names - packages() - {"__version__"}
+            assert not front, f"{named(path)}:{node.lineno}: imports {front} from agent_kernel"
