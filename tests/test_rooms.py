@@ -31,7 +31,7 @@ def module_of(path: Path) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Every module and name a file imports, at any depth, as dotted names; strings of a table too."""
+    """Every module and name a file imports, at any depth, dotted; strings of a table too."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
