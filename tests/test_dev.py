@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ import pytest
 
 import dev
 from tests.long import __main__ as long
+from tests.test_import_cost import HEAVY
 
 ROOT = Path(__file__).resolve().parent.parent
 WITHOUT_VENV = """
@@ -114,3 +116,11 @@ def test_minutes_bound_a_long_run(state: Path, monkeypatch: pytest.MonkeyPatch) 
     start = time.monotonic()
     assert long.main(["--minutes", "0.005"]) == 0
     assert time.monotonic() - start < 3
+
+
+def test_dev_installs_every_extra_and_the_linter_knows_every_heavy_package() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(dev.EXTRAS.split(",")) == set(settings["project"]["optional-dependencies"])
+    tidy = settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]
+    # httpx is nobody's to import here: anthropic brings httpx2
+    assert set(HEAVY) - {"httpx"} <= set(tidy["banned-module-level-imports"])
