@@ -134,3 +134,14 @@ def test_nothing_inside_the_package_imports_its_front_door(path: Path) -> None:
             names = {alias.name for alias in node.names}
             front = node.module == "agent_kernel" and names - packages() - {"__version__"}
             assert not front, f"{named(path)}:{node.lineno}: imports {front} from agent_kernel"
+
+
+def test_our_readers_join_by_the_same_entry_points_as_a_strangers() -> None:
+    from agent_kernel import transcripts
+
+    listed = SETTINGS["project"]["entry-points"]["agent_kernel.transcripts"]
+    assert set(listed) == set(transcripts.ALL)
+    for name, reader in transcripts.ALL.items():
+        module, _, attribute = listed[name].partition(":")
+        assert type(reader) is getattr(importlib.import_module(module), attribute)
+        assert reader.name == name
