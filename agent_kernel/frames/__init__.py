@@ -1,0 +1,1 @@
+"""Frames: session logs as tables."""

@@ -1,0 +1,12 @@
+"""Transcripts: readers of session logs, one a harness, and what is done to one file.
+
+May not import frames, which finds these by the entry-point group `agent_kernel.transcripts`.
+"""
+
+from __future__ import annotations
+
+from agent_kernel.transcripts.claude_code import ClaudeCode
+
+ALL = {"claude_code": ClaudeCode()}
+
+__all__ = ["ALL"]
