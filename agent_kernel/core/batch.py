@@ -1,0 +1,297 @@
+"""Batch: runs the calls of one answer: look up, judge, start, run, answer, in the model's order.
+
+May not decide what is allowed: `permit` judges, a person is asked by the loop; a call runs only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_kernel.core.events import (
+    Event,
+    ToolAsk,
+    ToolDecision,
+    ToolResultEvent,
+    ToolStart,
+)
+from agent_kernel.core.messages import Block, Json, Text, blocks_of
+from agent_kernel.core.session import Session
+from agent_kernel.core.state import CallState
+from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, input_hash, partition
+
+INLINE_BYTES = 50_000  # features.md F4.15
+MASK = "[redacted:"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the guard says of a call; `parts`, `rule` and `stage` say why, `would_pass` what would allow it."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    by: Literal["rule", "policy", "hook", "mode"] = "mode"
+    rule: str | None = None
+    stage: str | None = None
+    parts: tuple[str, ...] = ()
+    reason: str = ""
+    risk: str | None = None
+    would_pass: str | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A person's answer to an ask; `edited_input` is judged again before it may run."""
+
+    verdict: Literal["allow", "deny"]
+    by: Literal["person", "policy"] = "person"
+    reason: str = ""
+    edited_input: Json | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call that waits for a person: the call, what asked, and the hash an approval is bound to."""
+
+    id: str
+    name: str
+    input: Json
+    input_hash: str
+    ask: ToolAsk
+
+
+Permit = Callable[[Tool, Json, ToolContext], Judgement]
+Asker = Callable[[Question], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """All a batch needs beside the log: tools by name, the judge, the workspace, the roof's services."""
+
+    agent: str
+    tools: Mapping[str, Tool]
+    permit: Permit
+    workspace: Path
+    services: Mapping[str, Any] = field(default_factory=dict)
+    headless: bool = True
+    on_progress: Callable[[str, str], None] = lambda _id, _text: None
+
+    def context(self, session: Session, call_id: str) -> ToolContext:
+        """Return what the tool of this call may use."""
+        return ToolContext(
+            session,
+            self.agent,
+            call_id,
+            self.workspace,
+            lambda text: self.on_progress(call_id, text),
+            self.services,
+            self.headless,
+        )
+
+
+def next_batch(session: Session, runner: Runner) -> list[str]:
+    """Return the ids of the calls that run next: neighbouring concurrent ones, or one alone (F4.13)."""
+    open_calls = session.state(runner.agent).open_calls
+    flags = [(state.call.id, _concurrent(state, runner)) for state in open_calls]
+    batches = partition(flags)
+    return batches[0][:10] if batches else []
+
+
+def _concurrent(state: CallState, runner: Runner) -> bool:
+    tool = runner.tools.get(state.call.name)
+    if tool is None or state.call.bad_input is not None:
+        return True  # answered with an error at once: it holds nobody up
+    try:
+        return tool.is_concurrent(tool.parse(state.call.input))
+    except ToolError:
+        return True
+
+
+async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> None:
+    """Judge and run the calls `ids`, results logged in the model's order; stop where a person is asked.
+
+    Raises what a tool raises that is not a ToolError, after its neighbours were cancelled.
+    """
+    states = [session.state(runner.agent).calls[i] for i in ids]
+    for state in states:
+        if state.decision is None and state.result is None:
+            session.append(*_judge(session, runner, state), agent=runner.agent)
+    if any(s.ask and s.decision is None and s.result is None for s in states):
+        return
+    ready = [s for s in states if s.result is None and s.started is None]
+    if not ready:
+        return
+    session.append(*(_start(s) for s in ready), agent=runner.agent)
+    session.live_calls.update(s.call.id for s in ready)
+    await session.log.commit()
+    await _run_all(session, runner, ready)
+
+
+def _start(state: CallState) -> ToolStart:
+    edited = state.decision.edited_input if state.decision else None
+    return ToolStart(
+        id=state.call.id, input_hash=input_hash(edited) if edited else state.call.input_hash
+    )
+
+
+def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
+    """Return the events that say what becomes of a call: an error result, a decision, or an ask."""
+    call, context = state.call, runner.context(session, state.call.id)
+    tool = runner.tools.get(call.name)
+    if tool is None:
+        near = ", ".join(sorted(runner.tools))
+        return [
+            _error(
+                call.id, f"there is no tool {call.name!r}; the tools are: {near}", "unknown_tool"
+            )
+        ]
+    if call.bad_input is not None:
+        return [_error(call.id, call.bad_input, "bad_input")]
+    if MASK in json.dumps(call.input) and call.id not in session.true_inputs:
+        return [
+            _error(
+                call.id, "its input held a secret that was not kept; make the call again", "secret"
+            )
+        ]
+    given = session.true_inputs.get(call.id, call.input)
+    try:
+        tool.parse(given)
+    except ToolError as error:
+        return [_error(call.id, str(error), "bad_input")]
+    return _verdict(call.id, runner.permit(tool, given, context))
+
+
+def _verdict(call_id: str, said: Judgement) -> list[Event]:
+    if said.verdict == "ask":
+        ask = ToolAsk(
+            id=call_id,
+            rule=said.rule,
+            stage=said.stage,
+            parts=said.parts,
+            reason=said.reason,
+            risk=said.risk,
+        )
+        return [ask]
+    decision = ToolDecision(
+        id=call_id,
+        verdict=said.verdict,
+        by=said.by,
+        rule=said.rule,
+        stage=said.stage,
+        parts=said.parts,
+        reason=said.reason,
+        would_pass=said.would_pass,
+    )
+    if said.verdict == "allow":
+        return [decision]
+    return [decision, denied(call_id, said.reason)]
+
+
+def denied(call_id: str, reason: str) -> ToolResultEvent:
+    """Return the error result of a call that was not allowed."""
+    text = f"Denied, nothing was run: {reason}" if reason else "Denied, nothing was run."
+    return _error(call_id, text, "denied")
+
+
+def decide(session: Session, runner: Runner, question: Question, reply: Reply) -> None:
+    """Log a person's answer; an edited input is judged again and may be denied or asked once more."""
+    waited = max(0.0, round(time.time() - question.ask.time, 3))
+    decision = ToolDecision(
+        id=question.id,
+        verdict=reply.verdict,
+        by=reply.by,
+        rule=reply.rule,
+        stage=question.ask.stage,
+        reason=reply.reason,
+        edited_input=reply.edited_input,
+        waited=waited,
+    )
+    if reply.verdict == "deny":
+        session.append(decision, denied(question.id, reply.reason), agent=runner.agent)
+        return
+    if reply.edited_input is not None:
+        tool = runner.tools[question.name]
+        try:
+            tool.parse(reply.edited_input)
+        except ToolError as error:
+            session.append(_error(question.id, str(error), "bad_input"), agent=runner.agent)
+            return
+        said = runner.permit(tool, reply.edited_input, runner.context(session, question.id))
+        if said.verdict == "deny":
+            session.append(*_verdict(question.id, said), agent=runner.agent)
+            return
+    session.append(decision, agent=runner.agent)
+
+
+async def _run_all(session: Session, runner: Runner, ready: Sequence[CallState]) -> None:
+    tasks = [asyncio.ensure_future(_run_one(session, runner, state)) for state in ready]
+    try:
+        for task in tasks:
+            session.append(await task, agent=runner.agent)
+        await session.log.commit()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        session.live_calls.difference_update(s.call.id for s in ready)
+
+
+async def _run_one(session: Session, runner: Runner, state: CallState) -> ToolResultEvent:
+    call, tool = state.call, runner.tools[state.call.name]
+    edited = state.decision.edited_input if state.decision else None
+    given = edited or session.true_inputs.pop(call.id, call.input)
+    context = runner.context(session, call.id)
+    began = time.monotonic()
+    parsed = tool.parse(json.loads(json.dumps(given)))  # a copy: what is logged cannot be changed
+    try:
+        async with asyncio.timeout(tool.timeout):
+            answer = Answer.of(await tool.run(parsed, context))
+    except ToolError as error:
+        answer = Answer(blocks_of(str(error)), {"error_kind": "tool", **error.meta}, is_error=True)
+    except TimeoutError:
+        text = f"{call.name} was stopped after {tool.timeout:g} s; its effects until then remain"
+        answer = Answer(blocks_of(text), {"error_kind": "timeout"}, is_error=True)
+    meta: Json = {
+        "seconds": round(time.monotonic() - began, 3),
+        "side_effect": not tool.is_read_only(parsed),
+        **answer.meta,
+    }
+    if edited is not None:
+        meta["edited_by"] = "person"
+    content = _spilled(session, answer.content, meta) if tool.spill else answer.content
+    return ToolResultEvent(id=call.id, content=content, is_error=answer.is_error, meta=meta)
+
+
+def _spilled(session: Session, content: tuple[Block, ...], meta: Json) -> tuple[Block, ...]:
+    """Return `content` with long text cut to head 4/5 and tail 1/5, the whole in a blob (F4.15)."""
+    out: list[Block] = []
+    for block in content:
+        raw = block.text.encode("utf-8", "surrogatepass") if isinstance(block, Text) else b""
+        if len(raw) <= INLINE_BYTES:
+            out.append(block)
+            continue
+        sha = session.blobs.put(raw)
+        meta.update(truncated=True, original_bytes=len(raw), blob=sha)
+        where = str(session.blobs.path(sha)) if session.blobs.folder else f"blob {sha}"
+        out.append(Text(cut_text(raw, INLINE_BYTES, where)))
+    return tuple(out)
+
+
+def cut_text(raw: bytes, limit: int, where: str) -> str:
+    """Return head and tail of UTF-8 text within `limit` bytes, whole code points, the gap named."""
+    notice = f"\n[… {{left:,}} of {len(raw):,} bytes left out; the whole is in {where}: read it there …]\n"
+    room = limit - len(notice.encode()) - 24
+    head, tail = raw[: room * 4 // 5], raw[len(raw) - room // 5 :]
+    head_text = head.decode("utf-8", "ignore")
+    tail_text = tail.decode("utf-8", "ignore")
+    return head_text + notice.format(left=len(raw) - len(head) - len(tail)) + tail_text
+
+
+def _error(call_id: str, text: str, kind: str) -> ToolResultEvent:
+    meta: Json = {"error_kind": kind, "side_effect": False}
+    return ToolResultEvent(id=call_id, content=blocks_of(text), is_error=True, meta=meta)

@@ -1,0 +1,261 @@
+"""Calling: one request built from the log, sent, and its answer logged.
+
+May not decide whether to call; text of a stream reaches the surface only as the finished message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from agent_kernel.core import compaction
+from agent_kernel.core.agent import Agent
+from agent_kernel.core.events import (
+    AssistantMessage,
+    Event,
+    RequestContext,
+    RequestHeader,
+    StreamAttempt,
+    StreamRetry,
+    StreamStall,
+    SurfaceEvent,
+    ToolCall,
+)
+from agent_kernel.core.messages import Json, Message, ToolUse, Usage, block_of
+from agent_kernel.core.model import (
+    Attempt,
+    BlockDone,
+    Delta,
+    Done,
+    ProviderError,
+    Request,
+    Retry,
+    Stall,
+    StreamEvent,
+    ToolSchema,
+    place_marks,
+)
+from agent_kernel.core.replay import fingerprint
+from agent_kernel.core.session import Session
+from agent_kernel.core.tool import Tool, input_hash
+from agent_kernel.core.usage import METER
+from agent_kernel.core.validate import Violation, validate_messages
+
+
+class ValidationError(ValueError):
+    """A request the API would refuse: lists the violations; nothing was sent or appended."""
+
+    def __init__(self, violations: list[Violation]) -> None:
+        self.violations = violations
+        text = "; ".join(f"{v.rule} at message {v.message}: {v.text}" for v in violations[:5])
+        super().__init__(f"the request breaks the Messages API's rules and was not sent: {text}")
+
+
+def request_tools(session: Session, agent: Agent) -> tuple[Tool, ...]:
+    """Return the tools of the next request: resident ones, then deferred ones found so far (F5.3)."""
+    found = discovered(session, agent.id)
+    resident = [t for t in agent.tools if not t.deferred]
+    by_name = {t.name: t for t in agent.tools if t.deferred}
+    return (*resident, *(by_name[name] for name in found if name in by_name))
+
+
+def discovered(session: Session, agent: str) -> tuple[str, ...]:
+    """Return the names of deferred tools found by tool_search, in the order they were found."""
+    return session.state(agent).discovered_names
+
+
+def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[Violation]]:
+    """Return the next request of `agent`, the header it needs, and what the API would refuse in it."""
+    surface, state = session.surface(agent.id), session.state(agent.id)
+    messages = surface.messages()
+    tools = tuple(tool.schema for tool in request_tools(session, agent))
+    system = agent.system or ()
+    marks = ()
+    if agent.provider.endpoint.cache_control:
+        marks = place_marks(system, messages, _last_mark(state.context, surface.generation))
+    wanted = state.wanted_max_tokens or agent.max_tokens
+    request = Request(
+        model=agent.model,
+        messages=messages,
+        system=system,
+        tools=tools,
+        max_tokens=min(wanted, max(agent.profile.max_output, 1)),
+        params=agent.params,
+        betas=agent.betas if agent.provider.endpoint.betas else (),
+        marks=marks,
+    )
+    paused = state.answer is not None and state.answer.stop_reason == "pause_turn"
+    violations = validate_messages(messages, agent.profile, tools=tools, sendable=not paused)
+    return request, _header(request, agent, tools), [v for v in violations if v.severity == "api"]
+
+
+def _last_mark(context: RequestContext | None, generation: int) -> int | None:
+    if context is None or context.surface_generation != generation:
+        return None
+    indexes = [mark[1] for mark in context.cache_breakpoints if mark[0] == "message"]
+    return max(indexes, default=None)
+
+
+def _header(request: Request, agent: Agent, tools: tuple[ToolSchema, ...]) -> RequestHeader:
+    return RequestHeader(
+        reason="initial",
+        provider=agent.provider.name,
+        model=request.model,
+        params=request.params,
+        system=tuple({"name": part.name, "text": part.text} for part in request.system),
+        tools=tuple(tool.wire() for tool in tools),
+        beta=request.betas,
+    )
+
+
+def _same(a: RequestHeader | None, b: RequestHeader) -> bool:
+    return a is not None and all(
+        getattr(a, key) == getattr(b, key)
+        for key in ("provider", "model", "params", "system", "tools", "beta")
+    )
+
+
+async def call_model(session: Session, agent: Agent) -> None:
+    """Send the next request of `agent` and log its answer; an overflow compacts and returns.
+
+    Raises ValidationError before anything is sent, ProviderError when no answer came.
+    """
+    request, header, violations = build(session, agent)
+    if violations:
+        raise ValidationError(violations)
+    _log_request(session, agent, request, header)
+    await session.log.commit()
+    agent.partial.clear()
+    try:
+        async with aclosing(_stream(agent, request)) as stream:
+            async for event in stream:
+                _take(session, agent, event)
+    except ProviderError as error:
+        agent.partial.clear()
+        if not error.overflow or not _made_room(session, agent):
+            raise
+
+
+async def _stream(agent: Agent, request: Request) -> AsyncGenerator[StreamEvent]:
+    async for event in agent.provider.stream(request):
+        yield event
+
+
+def _made_room(session: Session, agent: Agent) -> bool:
+    """Compact after an overflow, once a step; tell whether something got shorter."""
+    if not agent.strategies or session.state(agent.id).overflows_in_step:
+        return False
+    return compaction.run(session, agent.id, agent.profile, agent.strategies, "overflow").committed
+
+
+def _log_request(session: Session, agent: Agent, request: Request, header: RequestHeader) -> None:
+    surface, state = session.surface(agent.id), session.state(agent.id)
+    events: list[Event] = []
+    at = state.header.seq if state.header else -1
+    if not _same(state.header, header):
+        reason = "initial" if state.header is None else "change"
+        at = session.log.next_seq
+        events.append(header.model_copy(update={"reason": reason}))
+    context = RequestContext(
+        digest=request.digest,
+        header=at,
+        max_tokens=request.max_tokens,
+        surface_generation=surface.generation,
+        first_seq=surface.seqs[0] if surface.nodes else None,
+        last_seq=surface.seqs[-1] if surface.nodes else None,
+        messages=len(request.messages),
+        tokens_estimated=compaction.context_tokens(session, agent.id),
+        cache_breakpoints=tuple(tuple(mark.wire()) for mark in request.marks),
+        window=agent.profile.window,
+        joined=_joined(session, agent, events),
+    )
+    session.append(*events, context, agent=agent.id)
+
+
+def _joined(session: Session, agent: Agent, headers: list[Event]) -> tuple[tuple[int, str], ...]:
+    """Return seq and fingerprint of what joined since the last request: how a later edit is found."""
+    surface, last = session.surface(agent.id), session.state(agent.id).context
+    new: list[SurfaceEvent] = []
+    same = last is not None and last.surface_generation == surface.generation
+    for node in reversed(surface.nodes):
+        if last is not None and node.seq < last.seq:
+            if same:
+                break
+            continue
+        new.append(node)
+    joined = [(node.seq, fingerprint(node)) for node in reversed(new)]
+    joined += [(session.log.next_seq, fingerprint(header)) for header in headers]
+    return tuple(joined)
+
+
+def _take(session: Session, agent: Agent, event: StreamEvent) -> None:
+    match event:
+        case Attempt(n, why):
+            agent.partial.clear()
+            session.append(StreamAttempt(n=n, why=why), agent=agent.id)
+        case Retry(n, error, status, wait, partial):
+            retry = StreamRetry(n=n, error=error, status=status, wait=wait, partial=partial)
+            session.append(retry, agent=agent.id)
+        case Stall(seconds):
+            session.append(StreamStall(seconds=seconds), agent=agent.id)
+        case Delta(block, kind, text):
+            held = agent.partial.setdefault(block, {"type": kind, "text": ""})
+            held["text"] = held.get("text", "") + text
+        case BlockDone(index, block_wire):
+            agent.partial[index] = {"type": "done", "block": block_wire}
+        case Done():
+            agent.partial.clear()
+            _answer(session, agent, event)
+    agent.on_stream(event)
+
+
+def _answer(session: Session, agent: Agent, done: Done) -> None:
+    bad = {each.id: each.why for each in done.bad_inputs}
+    message = AssistantMessage(
+        content=done.message.content,
+        model=done.model or agent.model,
+        usage=done.usage,
+        stop_reason=done.stop_reason,
+        request_id=done.request_id,
+        ttft=done.ttft,
+        seconds=done.seconds,
+        meta=done.meta,
+    )
+    uses = [block for block in done.message.content if isinstance(block, ToolUse)]
+    calls = [
+        ToolCall(
+            id=use.id,
+            name=use.name,
+            input=use.input,
+            input_hash=input_hash(use.input),
+            bad_input=bad.get(use.id),
+        )
+        for use in uses
+    ]
+    session.true_inputs.clear()
+    stored = session.append(message, *calls, agent=agent.id)
+    for use, event in zip(uses, stored[1:], strict=True):
+        if isinstance(event, ToolCall) and event.input != use.input:
+            session.true_inputs[use.id] = use.input
+
+
+def keep_partial(session: Session, agent: Agent) -> None:
+    """Log the text of a stream that was interrupted; calls that never started are dropped from it."""
+    blocks: list[Json] = []
+    for _index, held in sorted(agent.partial.items()):
+        if held["type"] == "done" and held["block"].get("type") in ("text", "thinking"):
+            blocks.append(held["block"])
+        elif held["type"] == "text" and held["text"]:
+            blocks.append({"type": "text", "text": held["text"]})
+    agent.partial.clear()
+    if not any(block["type"] == "text" and block["text"] for block in blocks):
+        return
+    message = AssistantMessage(
+        content=Message("assistant", [block_of(b) for b in blocks]).content,
+        model=agent.model,
+        usage=Usage(),
+        stop_reason=None,
+        interrupted=True,
+        meta={"meter": METER},
+    )
+    session.append(message, agent=agent.id)

@@ -1,0 +1,145 @@
+"""Replay: any past request rebuilt from the log alone, and the proof that its bytes are those sent.
+
+May not read anything but the log, and never runs a tool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agent_kernel.core.events import Event, RequestContext, RequestHeader, SurfaceEvent
+from agent_kernel.core.messages import Json, dumps, message_of
+from agent_kernel.core.model import Mark, Request, SystemText, ToolSchema
+from agent_kernel.core.surface import Surface
+
+
+def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) -> Request:
+    """Return the request `context` stands for, from its header and the surface just before it."""
+    messages = surface.messages()
+    if context.instruction is not None:
+        messages = (*messages[: context.messages - 1], message_of(context.instruction))
+    tools = (
+        ToolSchema(t["name"], t["description"], t["input_schema"], bool(t.get("defer_loading")))
+        for t in header.tools
+    )
+    return Request(
+        model=header.model,
+        messages=messages,
+        system=tuple(SystemText(s["name"], s["text"]) for s in header.system),
+        tools=tuple(tools),
+        max_tokens=context.max_tokens,
+        params=header.params,
+        betas=header.beta,
+        marks=tuple(Mark(*mark) for mark in context.cache_breakpoints),
+    )
+
+
+def fingerprint(event: Event) -> str:
+    """Return 16 hex digits of what an event puts into requests: its message, or a header's fields."""
+    if isinstance(event, SurfaceEvent):
+        data = dumps(event.message().wire())
+    else:
+        wire = event.wire()
+        data = dumps({key: wire[key] for key in ("model", "params", "system", "tools", "beta")})
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def requests(events: Iterable[Event]) -> Iterator[tuple[RequestContext, Request]]:
+    """Yield every request of a log in order, rebuilt from the events before it."""
+    surfaces: dict[str, Surface] = {}
+    headers: dict[int, RequestHeader] = {}
+    for event in events:
+        surface = surfaces.setdefault(event.agent, Surface(event.agent))
+        if isinstance(event, RequestContext) and event.header in headers:
+            yield event, rebuild(event, headers[event.header], surface)
+        elif isinstance(event, RequestHeader):
+            headers[event.seq] = event
+        surface.apply(event)
+
+
+def request_at(
+    events: Sequence[Event], turn: int, step: int | None, agent: str = "main"
+) -> tuple[RequestContext, Request]:
+    """Return the last request of a turn's step (step None = the turn's last) and its context event.
+
+    Raises KeyError naming the turns and steps there are.
+    """
+    wanted = [
+        e
+        for e in events
+        if isinstance(e, RequestContext) and e.agent == agent and e.turn == turn
+        and (step is None or e.step == step)
+    ]  # fmt: skip
+    if not wanted:
+        known = sorted(
+            {f"{e.turn}.{e.step}" for e in events if isinstance(e, RequestContext)},
+            key=lambda ts: [int(part) if part.isdigit() else 0 for part in ts.split(".")],
+        )
+        raise KeyError(
+            f"no request {turn}.{step or ''}; the log holds {', '.join(known) or 'none'}"
+        )
+    last = wanted[-1]
+    until = [e for e in events if e.seq <= last.seq]
+    *_, found = (pair for pair in requests(until) if pair[0].seq == last.seq)
+    return found
+
+
+@dataclass
+class Report:
+    """What a verification found: `verified` of `requests` rebuilt to the digest the log holds."""
+
+    requests: int = 0
+    verified: int = 0
+    findings: list[Json] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """True when every request was verified and nothing else was found."""
+        return self.requests == self.verified and not self.findings
+
+    def wire(self) -> Json:
+        """Return the report as JSON."""
+        return {
+            "requests": self.requests,
+            "verified": self.verified,
+            "ok": self.ok,
+            "findings": self.findings,
+        }
+
+
+def verify(events: Sequence[Event], findings: Iterable[Json] = ()) -> Report:
+    """Return how many requests of a log rebuild to their digest, and the seq of each changed line.
+
+    `findings` are those of reading the file (broken hashes, torn lines). A changed line whose hashes were
+    made anew is found because the next request noted what joined the surface before it was sent.
+    """
+    report = Report(findings=list(findings))
+    by_seq = {event.seq: event for event in events}
+    told: set[int] = {f["seq"] for f in report.findings if "seq" in f}
+    for context, request in requests(events):
+        report.requests += 1
+        if request.digest == context.digest:
+            report.verified += 1
+            continue
+        changed = [
+            seq
+            for seq, print_ in context.joined
+            if seq not in by_seq or fingerprint(by_seq[seq]) != print_
+        ]
+        for seq in changed:
+            if seq not in told:
+                told.add(seq)
+                text = f"seq {seq} is not what was sent in request {context.turn}.{context.step}"
+                report.findings.append({"code": "changed_line", "seq": seq, "text": text})
+        if not changed and not told:
+            text = (
+                f"request {context.turn}.{context.step} (seq {context.seq}) rebuilds to other bytes"
+            )
+            report.findings.append({"code": "digest", "seq": context.seq, "text": text})
+    missing = sum(isinstance(e, RequestContext) for e in events) - report.requests
+    if missing:
+        report.requests += missing
+        report.findings.append({"code": "no_header", "text": f"{missing} requests name no header"})
+    return report

@@ -1,0 +1,287 @@
+"""Session: one log and what is derived from it; `append` is the only way in.
+
+May not hold what the log does not say, and may not send anything.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from agent_kernel.core.events import (
+    BudgetSet,
+    Event,
+    FileChanged,
+    FileObserved,
+    ModelSelected,
+    PermissionMode,
+    PermissionRule,
+    SessionHeader,
+    SessionResume,
+    StepEnd,
+    StepStart,
+    SurfaceEvent,
+    TaskCreated,
+    TaskFinished,
+    TaskLost,
+    ToolResultEvent,
+    TurnEnd,
+    TurnStart,
+)
+from agent_kernel.core.files import DISK, Blobs, Files
+from agent_kernel.core.log import Log, Redact
+from agent_kernel.core.messages import Json, blocks_of
+from agent_kernel.core.state import CallState, State
+from agent_kernel.core.surface import Surface
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def new_session_id(now: float | None = None) -> str:
+    """Return a ULID: 26 characters, ordered by the time in milliseconds, then random."""
+    value = (int((now or time.time()) * 1000) << 80) | secrets.randbits(80)
+    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+class Session:
+    """A session in memory, or in a file by `Session.open(path)`.
+
+    `surface(agent)` and `state(agent)` are folds of the log, kept as events come in; `mode`, `rules`,
+    `limits` and `tasks` are the session's own folds.
+    """
+
+    def __init__(self, log: Log | None = None, *, notebook: str | None = None) -> None:
+        self.log = log if log is not None else Log()
+        self.notebook = notebook
+        self.mode: str | None = None
+        self.model: ModelSelected | None = None
+        self.rules: list[PermissionRule] = []
+        self.limits: dict[str, Json] = {}
+        self.tasks: dict[str, Event] = {}
+        self.live_calls: set[str] = set()  # started by this process; all others are of a former one
+        self.true_inputs: dict[
+            str, Json
+        ] = {}  # inputs a redaction changed in the log, never written
+        self._surfaces: defaultdict[str, Surface] = _by_agent(Surface)
+        self._states: defaultdict[str, State] = _by_agent(State)
+        self._files_seen: dict[tuple[str, str], str] = {}
+        self._lock = threading.RLock()
+        for event in self.log:
+            self._fold(event)
+        self.log.listeners.insert(0, self._fold)
+        self.blobs = Blobs(self.folder / "blobs" if self.folder else None)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        redact: Redact | None = None,
+        files: Files = DISK,
+        notebook: str | None = None,
+    ) -> Self:
+        """Return the session of the log at `path`, new when there is none; nothing is written yet.
+
+        Raises LogError when the path is no regular file.
+        """
+        return cls(open_log(Path(path), redact=redact, files=files), notebook=notebook)
+
+    def resume(self) -> SessionResume | None:
+        """Note that the log was opened again, close what the former process left open; None when new.
+
+        Calls it had started are answered "outcome unknown"; calls it never started may still run.
+        """
+        if not len(self.log):
+            return None
+        loaded = self.log.loaded
+        started = [c.call.id for s in self._states.values() for c in s.open_calls if c.started]
+        event = SessionResume(
+            clean=not loaded.torn and not started and not loaded.findings,
+            damaged_bytes=len(loaded.torn),
+            open_calls=tuple(started),
+            findings=tuple(loaded.findings[:50]),
+        )
+        (stored,) = self.append(event)
+        for agent in list(self._states):
+            self._answer_started(agent)
+        assert isinstance(stored, SessionResume)
+        return stored
+
+    # ---- identity --------------------------------------------------------------------------------
+
+    @property
+    def header(self) -> SessionHeader | None:
+        """The log's first event, None while nothing is written."""
+        for event in reversed(self.log.events[: self.log.inherited + 1]):
+            if isinstance(event, SessionHeader):
+                return event
+        return None
+
+    @property
+    def id(self) -> str:
+        """The session's id, "" while nothing is written."""
+        return self.header.session if self.header else ""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events of the log."""
+        return self.log.events
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder `<stem>.agent/` beside the log for blobs, tasks and branches; None in memory."""
+        return session_folder(self.log.path) if self.log.path else None
+
+    def __repr__(self) -> str:
+        where = self.log.path.name if self.log.path else "in memory"
+        return f"Session({self.id or 'new'!r}, {where}, {len(self.log)} events)"
+
+    # ---- the only way in -------------------------------------------------------------------------
+
+    def append(self, *events: Event, agent: str | None = None) -> tuple[Event, ...]:
+        """Append events in one write, stamped with turn and step of their agent; return them as stored.
+
+        Raises SurfaceError or LogError, changing nothing, when one may not join.
+        """
+        with self._lock:
+            given = self._stamped(events, agent)
+            if not len(self.log) and not isinstance(given[0], SessionHeader):
+                given.insert(0, self._new_header())
+            seq = self.log.next_seq
+            for at, event in enumerate(given):
+                if isinstance(event, SurfaceEvent):
+                    self._surfaces[event.agent].place(event, seq + at)
+            return self.log.append_all(given)[-len(events) :]
+
+    def _new_header(self) -> SessionHeader:
+        now = round(time.time(), 3)
+        return SessionHeader(session=new_session_id(now), created=now, notebook=self.notebook)
+
+    def _stamped(self, events: Iterable[Event], agent: str | None) -> list[Event]:
+        out: list[Event] = []
+        places: dict[str, tuple[int, int | None]] = {}
+        for event in events:
+            name = agent if agent is not None else event.agent
+            state = self._states[name]
+            turn, step = places.get(name, (state.turn, state.step if state.step_open else None))
+            if isinstance(event, TurnStart):
+                turn, step = state.turn + 1, None
+            elif isinstance(event, StepStart):
+                step = (step or state.step) + 1
+            places[name] = (turn, step)
+            stamp: dict[str, Any] = {"agent": name, "turn": turn or None, "step": step}
+            out.append(event.model_copy(update=stamp))
+            if event.type == "step/end":
+                places[name] = (turn, None)
+        return out
+
+    # ---- folds -----------------------------------------------------------------------------------
+
+    def _fold(self, event: Event) -> None:
+        self._surfaces[event.agent].apply(event)
+        self._states[event.agent].apply(event)
+        match event:
+            case FileObserved():
+                self._files_seen[event.agent, event.path] = event.sha256
+            case FileChanged() if event.after is not None:
+                self._files_seen[event.agent, event.path] = event.after
+            case PermissionMode():
+                self.mode = event.mode
+            case PermissionRule():
+                self.rules.append(event)
+            case ModelSelected():
+                self.model = event
+            case BudgetSet():
+                self.limits[event.scope] = event.limits
+            case TaskCreated() | TaskFinished() | TaskLost():
+                self.tasks[event.id] = event
+
+    def surface(self, agent: str = "main") -> Surface:
+        """Return what the model of `agent` sees now."""
+        return self._surfaces[agent]
+
+    def state(self, agent: str = "main") -> State:
+        """Return where the loop of `agent` stands."""
+        return self._states[agent]
+
+    @property
+    def agents(self) -> list[str]:
+        """Agent ids in order of their first event."""
+        return list(self._states)
+
+    def observed(self, agent: str, path: str) -> str | None:
+        """Return the SHA-256 of a file as `agent` last read or wrote it, None when it never did."""
+        return self._files_seen.get((agent, path))
+
+    # ---- closing what is open --------------------------------------------------------------------
+
+    def answer_open_calls(self, why: str, agent: str = "main") -> int:
+        """Answer every call of `agent` that has no result with an error saying `why`; return how many.
+
+        A call that had started is answered "outcome unknown": nobody may run it again by itself.
+        """
+        results = [_unanswered(state, why) for state in self.state(agent).open_calls]
+        if results:
+            self.append(*results, agent=agent)
+        return len(results)
+
+    def _answer_started(self, agent: str) -> None:
+        lost = [c for c in self.state(agent).open_calls if c.started]
+        for each in lost:
+            self.append(_unanswered(each, "the kernel ended while it ran"), agent=agent)
+
+    def close_turn(
+        self, reason: Any, detail: Json | str | None = None, agent: str = "main"
+    ) -> None:
+        """Answer open calls and end the turn of `agent`, if one is open."""
+        state = self.state(agent)
+        if not state.turn_open:
+            return
+        self.answer_open_calls(f"the turn ended: {reason}", agent)
+        ends: list[Event] = [StepEnd()] if state.step_open else []
+        self.append(*ends, TurnEnd(reason=reason, detail=detail), agent=agent)
+
+    def close(self) -> None:
+        """Sync the log and give its lock back."""
+        self.log.close()
+
+
+def _unanswered(state: CallState, why: str) -> ToolResultEvent:
+    started = state.started is not None
+    text = (
+        f"interrupted, outcome unknown: {why}. The call had started and may have had its effect; "
+        "look at what it would have changed before you repeat it."
+        if started
+        else f"not run: {why}."
+    )
+    meta: Json = {"error_kind": "outcome_unknown" if started else "not_started"}
+    return ToolResultEvent(id=state.call.id, content=blocks_of(text), is_error=True, meta=meta)
+
+
+def _by_agent(make: Any) -> Any:
+    class ByAgent(defaultdict):  # type: ignore[type-arg]
+        def __missing__(self, agent: str) -> Any:
+            self[agent] = value = make(agent)
+            return value
+
+    return ByAgent()
+
+
+def session_folder(path: Path) -> Path:
+    """Return the folder of a log: `a.agent.jsonl` and `a.agent/branches/x.jsonl` share `a.agent/`."""
+    if path.parent.name == "branches":
+        return path.parent.parent
+    return path.with_name(path.name.removesuffix(".jsonl"))
+
+
+def open_log(path: Path, *, redact: Redact | None = None, files: Files = DISK) -> Log:
+    """Return the log at `path`; a branch reads its prefix from its parent, once (log.md §4).
+
+    Raises LogError when the parent is missing or no longer holds the forked event.
+    """
+    return Log(path, redact=redact, files=files)

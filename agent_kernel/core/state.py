@@ -1,0 +1,202 @@
+"""State: where an agent's loop stands, folded event by event from the log.
+
+May not hold anything the log does not say: a reopened file gives an equal state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent_kernel.core.events import (
+    AssistantMessage,
+    CompactionEnd,
+    CompactionStart,
+    CompactionSummary,
+    Event,
+    InboxClaimed,
+    InboxDropped,
+    InboxQueued,
+    RequestContext,
+    RequestHeader,
+    StepEnd,
+    StepStart,
+    TaskFinished,
+    TaskLost,
+    ToolAsk,
+    ToolCall,
+    ToolDecision,
+    ToolResultEvent,
+    ToolStart,
+    TurnEnd,
+    TurnStart,
+)
+from agent_kernel.core.messages import ToolUse, Usage
+
+
+@dataclass
+class CallState:
+    """One tool call's life: each field is the event that happened to it, or None."""
+
+    call: ToolCall
+    ask: ToolAsk | None = None
+    decision: ToolDecision | None = None
+    started: ToolStart | None = None
+    result: ToolResultEvent | None = None
+
+
+@dataclass
+class State:
+    """One agent's place in its loop."""
+
+    agent: str = "main"
+    turn: int = 0
+    turn_start: TurnStart | None = None
+    turn_end: TurnEnd | None = None
+    step: int = 0
+    step_open: bool = False
+    steps_in_turn: int = 0
+    requests_in_step: int = 0
+    overflows_in_step: int = 0
+    answer: AssistantMessage | None = None  # of this step
+    calls: dict[str, CallState] = field(default_factory=dict)  # of this step, in model order
+    empty_answers: int = 0
+    continued: int = 0
+    paused: int = 0
+    tool_calls_in_turn: int = 0
+    turn_usage: Usage = field(default_factory=Usage)
+    session_usage: Usage = field(default_factory=Usage)
+    header: RequestHeader | None = None
+    context: RequestContext | None = None
+    anchored: int | None = None  # surface generation at which usage was last recorded
+    inbox: dict[int, Event] = field(default_factory=dict)
+    compacting: CompactionStart | None = None
+    compactions: list[tuple[int, str, int]] = field(
+        default_factory=list
+    )  # seq, trigger, steps before
+    steps_total: int = 0
+    failed_compactions: int = 0
+    wanted_max_tokens: int | None = None  # doubled after a tool input was cut
+    discovered_names: tuple[str, ...] = ()
+
+    @property
+    def turn_open(self) -> bool:
+        """True between turn/start and turn/end."""
+        return self.turn_start is not None and self.turn_end is None
+
+    @property
+    def open_calls(self) -> list[CallState]:
+        """Calls of this step without a result, in model order."""
+        return [each for each in self.calls.values() if each.result is None]
+
+    def apply(self, event: Event) -> None:
+        """Fold one event of this agent."""
+        match event:
+            case TurnStart():
+                self._turn(event)
+            case TurnEnd():
+                self.turn_end, self.step_open = event, False
+            case StepStart():
+                self._step(event)
+            case StepEnd():
+                self.step_open = False
+            case RequestHeader():
+                self.header = event
+            case RequestContext() if event.purpose == "turn":
+                self.context = event
+                self.requests_in_step += 1
+            case AssistantMessage() if event.replaces is None:
+                self._answered(event)
+            case CompactionStart() | CompactionEnd():
+                self._compaction(event)
+            case CompactionSummary():
+                self.turn_usage = self.turn_usage + event.usage
+                self.session_usage = self.session_usage + event.usage
+            case _:
+                self._call(event)
+                self._inbox(event)
+
+    def _turn(self, event: TurnStart) -> None:
+        self.turn, self.turn_start, self.turn_end = event.turn or self.turn + 1, event, None
+        self.step, self.step_open, self.steps_in_turn = 0, False, 0
+        self.answer, self.calls = None, {}
+        self.empty_answers = self.continued = self.paused = self.tool_calls_in_turn = 0
+        self.turn_usage = Usage()
+
+    def _step(self, event: StepStart) -> None:
+        self.step, self.step_open = event.step or self.step + 1, True
+        self.steps_in_turn += 1
+        self.steps_total += 1
+        self.requests_in_step = self.overflows_in_step = 0
+        self.answer, self.calls = None, {}
+
+    def _answered(self, event: AssistantMessage) -> None:
+        self.answer = event
+        self.turn_usage = self.turn_usage + event.usage
+        self.session_usage = self.session_usage + event.usage
+        if self.context is not None:
+            self.anchored = self.context.surface_generation
+        self.empty_answers += 0 if event.content else 1
+        self.continued += event.stop_reason == "max_tokens"
+        self.paused += event.stop_reason == "pause_turn"
+        cut = event.stop_reason == "max_tokens" and any(
+            isinstance(block, ToolUse) for block in event.content
+        )
+        self.wanted_max_tokens = 2 * self.context.max_tokens if cut and self.context else None
+
+    def _compaction(self, event: CompactionStart | CompactionEnd) -> None:
+        if isinstance(event, CompactionStart):
+            self.compacting = event
+            self.overflows_in_step += event.trigger == "overflow"
+            self.compactions.append((event.seq, event.trigger, self.steps_total))
+        else:
+            self.compacting = None
+            failed = event.status == "failed"
+            self.failed_compactions = self.failed_compactions + 1 if failed else 0
+
+    def _call(self, event: Event) -> None:
+        if isinstance(event, ToolCall):
+            self.calls[event.id] = CallState(event)
+            self.tool_calls_in_turn += 1
+            return
+        state = self.calls.get(getattr(event, "id", ""))
+        if state is None:
+            return
+        match event:
+            case ToolAsk():
+                state.ask = event
+                state.decision = None
+            case ToolDecision():
+                state.decision = event
+            case ToolStart():
+                state.started = event
+            case ToolResultEvent() if event.replaces is None:
+                state.result = event
+                self._discover(state)
+
+    def _discover(self, state: CallState) -> None:
+        if state.call.name == "tool_search" and state.result is not None:
+            names = [n for n in state.result.meta.get("discovered", ()) if isinstance(n, str)]
+            self.discovered_names = tuple(dict.fromkeys((*self.discovered_names, *names)))
+
+    def _inbox(self, event: Event) -> None:
+        if isinstance(event, (InboxQueued, TaskFinished, TaskLost)):
+            self.inbox[event.seq] = event
+        elif isinstance(event, (InboxClaimed, InboxDropped)):
+            self.inbox.pop(event.item, None)
+        elif event.sources and event.type in ("user/message", "attachment"):
+            for seq in event.sources:  # the surface event that cites an item is the claim (F6.4)
+                self.inbox.pop(seq, None)
+
+
+def urgent(state: State) -> bool:
+    """Tell whether an item waits that keeps a turn going; ends of tasks alone do not (F6.6)."""
+    return any(getattr(event, "priority", "later") != "later" for event in state.inbox.values())
+
+
+_ORDER = {"now": 0, "next": 1, "later": 2}
+
+
+def inbox_order(state: State) -> list[Event]:
+    """Return the waiting items: now, next, later; inside one priority by seq (F6.5)."""
+    items = state.inbox.values()
+    return sorted(items, key=lambda e: (_ORDER[getattr(e, "priority", "later")], e.seq))
