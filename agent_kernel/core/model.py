@@ -168,6 +168,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageStart:
+    """The host began to answer; `usage` is what it says of the input so far."""
+
+    usage: Usage
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """A piece of block `block`'s text, thinking or raw input JSON."""
 
@@ -235,7 +243,7 @@ class Done:
     meta: Json = field(default_factory=dict, hash=False)
 
 
-StreamEvent = Attempt | Delta | BlockStart | BlockDone | Retry | Stall | Done
+StreamEvent = Attempt | MessageStart | Delta | BlockStart | BlockDone | Retry | Stall | Done
 
 
 class ProviderError(Exception):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from agent_kernel.core.branches import fork_header, fork_log, open_log, session_folder
 from agent_kernel.core.events import (
     BudgetSet,
     Event,
@@ -141,6 +142,22 @@ class Session:
         where = self.log.path.name if self.log.path else "in memory"
         return f"Session({self.id or 'new'!r}, {where}, {len(self.log)} events)"
 
+    def fork(self, at: int, name: str | None = None) -> Session:
+        """Return a new branch that shares every event up to seq `at`; this log's bytes never change.
+
+        The branch's file is `branches/<name>.jsonl` in the session's folder (in memory when this session
+        is). Calls the cut left open are answered. Raises KeyError on an unknown seq, ValueError on a name taken.
+        """
+        log = fork_log(self.log, at, name, self.folder)
+        branch = Session(log, notebook=self.notebook)
+        header = branch._new_header().model_copy(
+            update={"forked_from": fork_header(self.log, self.id, at)}
+        )
+        branch.append(header)
+        for agent in list(branch._states):
+            branch.answer_open_calls("forked before this call returned", agent)
+        return branch
+
     # ---- the only way in -------------------------------------------------------------------------
 
     def append(self, *events: Event, agent: str | None = None) -> tuple[Event, ...]:
@@ -173,7 +190,8 @@ class Session:
                 turn, step = state.turn + 1, None
             elif isinstance(event, StepStart):
                 step = (step or state.step) + 1
-            places[name] = (turn, step)
+            if isinstance(event, SessionHeader):
+                turn, step = 0, None
             stamp: dict[str, Any] = {"agent": name, "turn": turn or None, "step": step}
             out.append(event.model_copy(update=stamp))
             if event.type == "step/end":
@@ -270,18 +288,3 @@ def _by_agent(make: Any) -> Any:
             return value
 
     return ByAgent()
-
-
-def session_folder(path: Path) -> Path:
-    """Return the folder of a log: `a.agent.jsonl` and `a.agent/branches/x.jsonl` share `a.agent/`."""
-    if path.parent.name == "branches":
-        return path.parent.parent
-    return path.with_name(path.name.removesuffix(".jsonl"))
-
-
-def open_log(path: Path, *, redact: Redact | None = None, files: Files = DISK) -> Log:
-    """Return the log at `path`; a branch reads its prefix from its parent, once (log.md §4).
-
-    Raises LogError when the parent is missing or no longer holds the forked event.
-    """
-    return Log(path, redact=redact, files=files)
