@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from agent_kernel.guard import launch
 from agent_kernel.guard.output import SPILL, Live, Output
+from agent_kernel.guard.redact import SECRET_NAME
 from agent_kernel.guard.sandbox import Sandbox, stand_ins
 
 if sys.platform != "win32":
@@ -37,7 +38,6 @@ CANCEL_GRACE = 0.3  # the same when a person waits for the cell to come back
 PIPE = 1 << 20
 LAUNCHER = Path(launch.__file__)
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _UNWANTED = re.compile(
     r"(?:ANTHROPIC_|LD_|BASH_FUNC_|GIT_).*|BASH_ENV|ENV|SHELLOPTS|PROMPT_COMMAND"
     r"|PYTHONSTARTUP|NODE_OPTIONS|RUBYOPT|PERL5OPT"

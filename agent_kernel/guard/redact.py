@@ -1,0 +1,329 @@
+"""Redaction: which strings are secrets, and the mask that replaces them.
+
+It guesses nothing from entropy: git hashes, UUIDs and base64 pictures stay as they are.
+"""
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+SHORTEST = 8  # characters of an environment value that is masked wherever it appears
+WINDOW = 4096  # characters a stream holds back, so that no border cuts a secret
+HELD = 1 << 16  # characters of one unfinished secret a stream holds back at most
+T = TypeVar("T")
+Span = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of secret: the texts one of which must be there, and a pattern linear in its input.
+
+    The pattern looks behind only after a literal start (so the search runs at memory speed); its
+    group `s`, or all of it, is the secret. Quantifiers are possessive or bounded. With `fold` the
+    needles are lower case and compared with the lower-cased text.
+    """
+
+    kind: str
+    needles: str
+    pattern: str
+    fold: bool = False
+
+    def find(self, text: str, lower: str) -> Iterator[Span]:
+        """Yield the place of each secret of this kind."""
+        if any(needle in (lower if self.fold else text) for needle in self.needles.split()):
+            compiled = re.compile(self.pattern)
+            group: int | str = "s" if "s" in compiled.groupindex else 0
+            for match in compiled.finditer(text):
+                yield *match.span(group), self.kind
+
+
+_PEM = r"PRIVATE KEY(?: BLOCK)?-----"
+_PEM_BEGIN = rf"-----BEGIN [A-Z0-9 ]{{0,40}}{_PEM}"
+_PEM_END = rf"-----END [A-Z0-9 ]{{0,40}}{_PEM}"
+_PEM_LINES = r"(?:(?:\\[rn]|\s){0,8}+[A-Za-z0-9+/=]{16,}+)*+"
+_ASSIGN = r"[\\\"']{0,4}\s{0,4}(?:=>|[:=])\s{0,4}[\\\"']{0,4}"
+_HEADER = (
+    r"(?i:(?<![A-Za-z0-9])(?:(?:proxy-)?authorization|(?:x-(?:goog-)?|anthropic-)?api-key)"
+    r"(?:[\\\"']{0,4}\s{0,4}[:=]\s{0,4}|[\"'],\s{0,4})b?[\\\"']{0,4}"
+    r"(?:(?:bearer|basic|token|digest|negotiate|apikey)\s{1,4})?)"
+    r"(?!\[redacted:)(?P<s>[^\s\"'\\,;<>(){}\[\]]{8,}+)"
+)
+
+# Formats: the vendors' documents and public secret-scanning lists, as of 2026.
+RULES = (
+    Rule(
+        "private-key",
+        "PRIVATE",
+        rf"{_PEM_BEGIN}(?:(?:[^-]|-(?!----)){{0,20000}}+{_PEM_END}|{_PEM_LINES})",
+    ),
+    Rule("anthropic-key", "sk-ant-", r"sk-(?<![A-Za-z0-9_-]sk-)ant-[\w-]{10,}+"),
+    Rule(
+        "openai-key",
+        "sk-",
+        r"sk-(?<![A-Za-z0-9_-]sk-)"
+        r"(?:(?:proj|svcacct|admin|or-v1|None)-[\w-]{20,}+|[A-Za-z0-9]{20,}+)",
+    ),
+    Rule(
+        "aws-key-id",
+        "AKIA ASIA ABIA ACCA",
+        r"A(?<![A-Za-z0-9/+]A)(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9/+])",
+    ),
+    Rule(
+        "aws-secret",
+        "secret session",
+        r"(?i:se(?:cret[_-]?(?:access[_-]?)?key|ssion[_-]?token)"
+        rf"{_ASSIGN})(?!\[redacted:)(?P<s>[A-Za-z0-9/+=]{{30,}}+)",
+        fold=True,
+    ),
+    Rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh(?<![A-Za-z0-9_]gh)[pousr]_\w{30,}+"),
+    Rule("github-token", "github_pat_", r"github_pat_\w{20,}+"),
+    Rule(
+        "gitlab-token",
+        "gl",
+        r"gl(?<![A-Za-z0-9_-]gl)(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent|oas)-[\w.-]{18,}+",
+    ),
+    Rule(
+        "slack-token",
+        "xox",
+        r"xox(?<![A-Za-z0-9_-]xox)[abeoprsc](?:\.xox[abeops])?-[\w-]{10,}+",
+    ),
+    Rule("slack-token", "xapp-", r"xapp-(?<![A-Za-z0-9_-]xapp-)\d-[\w-]{10,}+"),
+    Rule(
+        "slack-hook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?P<s>(?:services|workflows|triggers)/[\w/-]{10,}+)",
+    ),
+    Rule("google-key", "AIza", r"AIza(?<![A-Za-z0-9_-]AIza)[\w-]{35}(?![\w-])"),
+    Rule("google-oauth", "ya29.", r"ya29\.(?<![A-Za-z0-9_-]ya29\.)[\w.-]{20,}+"),
+    Rule("google-oauth", "GOCSPX- 1//0", r"(?:GOCSPX-|1//0)[\w-]{24,}+"),
+    Rule(
+        "huggingface-token",
+        "hf_ api_org_",
+        r"(?:hf_(?<![A-Za-z0-9_]hf_)|api_org_)[A-Za-z0-9]{30,}+",
+    ),
+    Rule("pypi-token", "pypi-", r"pypi-A[\w-]{30,}+"),
+    Rule("npm-token", "npm_", r"npm_(?<![A-Za-z0-9_]npm_)[A-Za-z0-9]{30,}+"),
+    Rule("npm-token", "_authToken", rf"_authToken{_ASSIGN}(?P<s>[^\s\"'$\[\\]{{8,}}+)"),
+    Rule(
+        "stripe-key",
+        "k_live_ k_test_",
+        r"[spr](?<![A-Za-z0-9][spr])k_(?:live|test)_[A-Za-z0-9]{10,}+",
+    ),
+    Rule("stripe-key", "whsec_", r"whsec_[A-Za-z0-9+/=]{20,}+"),
+    Rule("sendgrid-key", "SG.", r"SG\.(?<![A-Za-z0-9_-]SG\.)[\w-]{16,64}+\.[\w-]{16,64}+"),
+    Rule("twilio-key", "SK", r"SK(?<![A-Za-z0-9]SK)[0-9a-f]{32}(?![A-Za-z0-9])"),
+    Rule(
+        "databricks-token",
+        "dapi",
+        r"dapi(?<![A-Za-z0-9]dapi)[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9])",
+    ),
+    Rule("digitalocean-token", "_v1_", r"do(?<![A-Za-z0-9]do)[opr]_v1_[0-9a-f]{64}"),
+    Rule("vault-token", "hvs. hvb. hvr.", r"hv(?<![A-Za-z0-9]hv)[sbr]\.[\w-]{20,}+"),
+    Rule(
+        "azure-key",
+        "AccountKey SharedAccessKey",
+        rf"(?:Account|SharedAccess)Key{_ASSIGN}(?P<s>[A-Za-z0-9+/=]{{20,}}+)",
+    ),
+    Rule("azure-key", "sig=", r"sig=(?<=[?&;]sig=)(?P<s>[A-Za-z0-9%/+=]{40,}+)"),
+    Rule("jwt", "eyJ", r"eyJ(?<![A-Za-z0-9_.-]eyJ)[\w-]{8,}+\.eyJ[\w-]{4,}+\.[\w-]{8,}+"),
+    Rule(
+        "url-password",
+        "://",
+        r"://[^\s/?#:@\"'<>\\]{0,256}+:(?!\[redacted:)(?P<s>[^\s/?#\"'<>\\]{1,256})@",
+    ),
+    Rule("auth-header", "authorization api-key", _HEADER, fold=True),
+)
+_HEADER_NAMES = re.compile(
+    r"(?:proxy-)?authorization|(?:x-(?:goog-)?|anthropic-)?api-key"
+    r"|(?:aws_)?secret_?access_?key|(?:aws_)?session_?token",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Values known to be secret, in every form they are looked for; never shown by `repr`."""
+
+    forms: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> "Secrets":
+        """Return the values of `env` whose name is a secret's, of 8 characters or more.
+
+        A value that is the path of something that exists is not one. Each value is also known in
+        base64 (at the three offsets it can have inside other base64), percent and JSON form.
+        """
+        forms: dict[str, str] = {}
+        for name in sorted(env):
+            value = env[name]
+            known = SECRET_NAME.search(name) or name == "ANTHROPIC_CUSTOM_HEADERS"
+            if known and len(value) >= SHORTEST and not _exists(value):
+                for form in _forms(value):
+                    forms.setdefault(form, f"env:{name}")
+        return cls(forms)
+
+    def find(self, text: str) -> Iterator[Span]:
+        """Yield the place of each known value, the longest where several begin."""
+        present = [form for form in self.forms if form in text]
+        if present:
+            present.sort(key=len, reverse=True)
+            for match in re.finditer("|".join(map(re.escape, present)), text):
+                yield *match.span(), self.forms[match[0]]
+
+
+def _exists(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except (OSError, ValueError):  # too long, or a NUL: no path
+        return False
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    raw = value.encode("utf-8", "surrogateescape")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        for offset in range(3):
+            # The characters that hold nothing but bits of the value, wherever it stands.
+            first, last = -(-offset * 8 // 6), (offset + len(raw)) * 8 // 6
+            form = encode(b"\0" * offset + raw).decode()[first:last]
+            if len(form) >= SHORTEST:
+                yield form
+    yield quote(value, safe="", errors="surrogateescape")
+    yield quote_plus(value, errors="surrogateescape")
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def _orphan_ends(text: str) -> Iterator[Span]:
+    """Yield the rest of a private key whose beginning was cut off before it came to us."""
+    if "PRIVATE" in text:
+        for match in re.finditer(_PEM_END, text):
+            start = max(0, match.start() - HELD)
+            body = text[start : match.start()].rstrip(_PEM_BODY)
+            if match.start() - start - len(body) >= 32:
+                yield start + len(body), match.end(), "private-key"
+
+
+_PEM_BODY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n"
+
+
+def spans(text: str, secrets: Secrets | None = None) -> list[Span]:
+    """Return (start, end, kind) of each secret, in order, none overlapping; in linear time."""
+    lower = text.lower() if len(text.lower()) == len(text) else text
+    found = list(secrets.find(text)) if secrets is not None else []
+    for rule in RULES:
+        found += rule.find(text, lower)
+    found += _orphan_ends(text)
+    found.sort(key=lambda span: span[0])  # stable: of several at one place the first rule names it
+    merged: list[Span] = []
+    for start, end, kind in found:
+        if merged and start < merged[-1][1]:
+            before = merged[-1]
+            merged[-1] = (before[0], max(before[1], end), before[2])
+        else:
+            merged.append((start, end, kind))
+    return merged
+
+
+def _masked(text: str, found: list[Span]) -> str:
+    pieces, at = [], 0
+    for start, end, kind in found:
+        pieces += [text[at:start], f"[redacted:{kind}]"]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def redact(text: str, secrets: Secrets | None = None) -> tuple[str, list[tuple[str, int]]]:
+    """Return `text` with every secret replaced by `[redacted:KIND]`, and how many of each kind.
+
+    Redacting twice changes nothing more.
+    """
+    found = spans(text, secrets)
+    if not found:
+        return text, []
+    return _masked(text, found), list(Counter(kind for _, _, kind in found).items())
+
+
+def redact_json(value: T, secrets: Secrets | None = None) -> T:
+    """Return the JSON value with every string in it redacted, keys too; the same object if clean.
+
+    The string under a key that names a credential header is a secret whatever it looks like.
+    """
+    result: Any = _walk(value, secrets)
+    return result  # type: ignore[no-any-return]
+
+
+def _walk(value: Any, secrets: Secrets | None) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)[0] if len(value) >= SHORTEST else value
+    if isinstance(value, dict):
+        pairs = {_walk(key, secrets): _under(key, item, secrets) for key, item in value.items()}
+        same = all(pairs.get(key, pairs) is item for key, item in value.items())
+        return value if same else pairs
+    if isinstance(value, list | tuple):
+        items = [_walk(item, secrets) for item in value]
+        return (
+            value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        )
+    return value
+
+
+def _under(key: Any, item: Any, secrets: Secrets | None) -> Any:
+    if isinstance(key, str) and isinstance(item, str) and _HEADER_NAMES.fullmatch(key):
+        if item and not item.startswith("[redacted:"):
+            return "[redacted:auth-header]"
+        return item
+    return _walk(item, secrets)
+
+
+class Stream:
+    """Redaction of text that comes in pieces: no border between two pieces cuts a secret.
+
+    The last 4 KiB are held back until `close`; an unfinished private key is held back whole.
+    """
+
+    def __init__(self, secrets: Secrets | None = None) -> None:
+        """Hold nothing yet."""
+        self.found: Counter[str] = Counter()
+        self._secrets = secrets
+        self._text = ""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; the redacted text that is safe to show, possibly none."""
+        self._text += piece
+        if len(self._text) < 2 * WINDOW:
+            return ""
+        found = spans(self._text, self._secrets)
+        cut = self._cut(found)
+        shown = _masked(self._text[:cut], [span for span in found if span[1] <= cut])
+        self.found.update(kind for _, end, kind in found if end <= cut)
+        self._text = self._text[cut:]
+        return shown
+
+    def close(self) -> str:
+        """Return the rest, redacted."""
+        shown, found = redact(self._text, self._secrets)
+        self.found.update(dict(found))
+        self._text = ""
+        return shown
+
+    def _cut(self, found: list[Span]) -> int:
+        """Choose how much is safe: before a secret that may go on, else at a blank."""
+        cut = len(self._text) - WINDOW
+        blank = max(self._text.rfind(mark, max(0, cut - 256), cut) for mark in " \n")
+        cut = blank + 1 if blank > 0 else cut
+        for start, end, _ in found:
+            if start < cut < end:
+                if len(self._text) - start <= HELD:
+                    return start
+                # Longer than any key: keep its first line and its newest part, so it stays one.
+                self._text = self._text[: start + 128] + self._text[-WINDOW:]
+                return start
+        return cut
