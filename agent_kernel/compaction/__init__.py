@@ -1,4 +1,5 @@
-"""Compaction strategies: the layers, cheapest first, that plan what the model no longer needs to see.
+"""Compaction strategies: the layers, cheapest first, that plan what the model no longer needs to
+see.
 
 May not commit anything: `core/compaction.py` runs the transaction.
 """

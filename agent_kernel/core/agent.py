@@ -21,7 +21,8 @@ from agent_kernel.core.tool import Tool, ToolContext
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard stops of one turn or of the session: tokens of all kinds, dollars, seconds; None = none."""
+    """Hard stops of one turn or of the session: tokens of all kinds, dollars, seconds; None =
+    none."""
 
     steps: int | None = 50
     tool_calls: int | None = 200
@@ -34,7 +35,8 @@ NO_LIMITS = Limits(None, None, None, None, None)
 
 
 def read_only_permit(tool: Tool, value: Json, _context: ToolContext) -> Judgement:
-    """Return the judgement used where no guard was given: read-only calls run, all else is denied."""
+    """Return the judgement used where no guard was given: read-only calls run, all else is
+    denied."""
     if tool.is_read_only(tool.parse(value)):
         return Judgement("allow", by="mode", stage="base", reason="read-only")
     return Judgement("deny", by="policy", stage="base", reason=f"no guard allows {tool.name!r}")

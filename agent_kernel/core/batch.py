@@ -1,6 +1,7 @@
 """Batch: runs the calls of one answer: look up, judge, start, run, answer, in the model's order.
 
-May not decide what is allowed: `permit` judges, a person is asked by the loop; a call runs only once.
+May not decide what is allowed: `permit` judges, a person is asked by the loop; a call runs only
+once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ MASK = "[redacted:"
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the guard says of a call; `parts`, `rule` and `stage` say why, `would_pass` what would allow it."""
+    """What the guard says of a call; `parts`, `rule` and `stage` say why, `would_pass` what would
+    allow it."""
 
     verdict: Literal["allow", "ask", "deny"]
     by: Literal["rule", "policy", "hook", "mode"] = "mode"
@@ -56,7 +58,8 @@ class Reply:
 
 @dataclass(frozen=True)
 class Question:
-    """One call that waits for a person: the call, what asked, and the hash an approval is bound to."""
+    """One call that waits for a person: the call, what asked, and the hash an approval is bound
+    to."""
 
     id: str
     name: str
@@ -71,7 +74,8 @@ Asker = Callable[[Question], Awaitable[Reply]]
 
 @dataclass(frozen=True)
 class Runner:
-    """All a batch needs beside the log: tools by name, the judge, the workspace, the roof's services."""
+    """All a batch needs beside the log: tools by name, the judge, the workspace, the roof's
+    services."""
 
     agent: str
     tools: Mapping[str, Tool]
@@ -95,7 +99,8 @@ class Runner:
 
 
 def next_batch(session: Session, runner: Runner) -> list[str]:
-    """Return the ids of the calls that run next: neighbouring concurrent ones, or one alone (F4.13)."""
+    """Return the ids of the calls that run next: neighbouring concurrent ones, or one alone
+    (F4.13)."""
     open_calls = session.state(runner.agent).open_calls
     flags = [(state.call.id, _concurrent(state, runner)) for state in open_calls]
     batches = partition(flags)
@@ -113,7 +118,8 @@ def _concurrent(state: CallState, runner: Runner) -> bool:
 
 
 async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> None:
-    """Judge and run the calls `ids`, results logged in the model's order; stop where a person is asked.
+    """Judge and run the calls `ids`, results logged in the model's order; stop where a person is
+    asked.
 
     Raises what a tool raises that is not a ToolError, after its neighbours were cancelled.
     """
@@ -199,7 +205,8 @@ def denied(call_id: str, reason: str) -> ToolResultEvent:
 
 
 def decide(session: Session, runner: Runner, question: Question, reply: Reply) -> None:
-    """Log a person's answer; an edited input is judged again and may be denied or asked once more."""
+    """Log a person's answer; an edited input is judged again and may be denied or asked once
+    more."""
     waited = max(0.0, round(time.time() - question.ask.time, 3))
     decision = ToolDecision(
         id=question.id,
@@ -284,7 +291,8 @@ def _spilled(session: Session, content: tuple[Block, ...], meta: Json) -> tuple[
 
 def cut_text(raw: bytes, limit: int, where: str) -> str:
     """Return head and tail of UTF-8 text within `limit` bytes, whole code points, the gap named."""
-    notice = f"\n[… {{left:,}} of {len(raw):,} bytes left out; the whole is in {where}: read it there …]\n"
+    rest = f"of {len(raw):,} bytes left out; the whole is in {where}: read it there"
+    notice = f"\n[… {{left:,}} {rest} …]\n"
     room = limit - len(notice.encode()) - 24
     head, tail = raw[: room * 4 // 5], raw[len(raw) - room // 5 :]
     head_text = head.decode("utf-8", "ignore")

@@ -17,7 +17,8 @@ DEPTH = 50  # forks of forks; a longer chain is a cycle
 
 
 def session_folder(path: Path) -> Path:
-    """Return the folder of a log: `a.agent.jsonl` and `a.agent/branches/x.jsonl` share `a.agent/`."""
+    """Return the folder of a log: `a.agent.jsonl` and `a.agent/branches/x.jsonl` share
+    `a.agent/`."""
     if path.parent.name == "branches":
         return path.parent.parent
     return path.with_name(path.name.removesuffix(".jsonl"))
@@ -53,7 +54,8 @@ def _forked_from(path: Path) -> Json | None:
 
 
 def _parent_path(path: Path, origin: Json) -> Path:
-    """Return where the parent lies: by bare name, in the branches folder or beside the session's."""
+    """Return where the parent lies: by bare name, in the branches folder or beside the
+    session's."""
     name = str(origin.get("file"))
     if Path(name).name != name:
         raise LogError(

@@ -52,7 +52,8 @@ class ValidationError(ValueError):
 
 
 def request_tools(session: Session, agent: Agent) -> tuple[Tool, ...]:
-    """Return the tools of the next request: resident ones, then deferred ones found so far (F5.3)."""
+    """Return the tools of the next request: resident ones, then deferred ones found so far
+    (F5.3)."""
     found = discovered(session, agent.id)
     resident = [t for t in agent.tools if not t.deferred]
     by_name = {t.name: t for t in agent.tools if t.deferred}
@@ -65,7 +66,8 @@ def discovered(session: Session, agent: str) -> tuple[str, ...]:
 
 
 def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[Violation]]:
-    """Return the next request of `agent`, the header it needs, and what the API would refuse in it."""
+    """Return the next request of `agent`, the header it needs, and what the API would refuse in
+    it."""
     surface, state = session.surface(agent.id), session.state(agent.id)
     messages = surface.messages()
     tools = tuple(tool.schema for tool in request_tools(session, agent))
@@ -173,7 +175,8 @@ def _log_request(session: Session, agent: Agent, request: Request, header: Reque
 
 
 def _joined(session: Session, agent: Agent, headers: list[Event]) -> tuple[tuple[int, str], ...]:
-    """Return seq and fingerprint of what joined since the last request: how a later edit is found."""
+    """Return seq and fingerprint of what joined since the last request: how a later edit is
+    found."""
     surface, last = session.surface(agent.id), session.state(agent.id).context
     new: list[SurfaceEvent] = []
     same = last is not None and last.surface_generation == surface.generation
@@ -240,7 +243,8 @@ def _answer(session: Session, agent: Agent, done: Done) -> None:
 
 
 def keep_partial(session: Session, agent: Agent) -> None:
-    """Log the text of a stream that was interrupted; calls that never started are dropped from it."""
+    """Log the text of a stream that was interrupted; calls that never started are dropped from
+    it."""
     blocks: list[Json] = []
     for _index, held in sorted(agent.partial.items()):
         if held["type"] == "done" and held["block"].get("type") in ("text", "thinking"):

@@ -1,6 +1,8 @@
-"""Compaction: when the surface is shortened, and the transaction that does it or leaves it as it was.
+"""Compaction: when the surface is shortened, and the transaction that does it or leaves it as it
+was.
 
-May not choose what to hide: strategies plan edits, this checks them, logs them and commits them at once.
+May not choose what to hide: strategies plan edits, this checks them, logs them and commits them at
+once.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def run(
     strategies: Sequence[Strategy],
     trigger: Trigger,
 ) -> Outcome:
-    """Plan and commit one compaction; every failure leaves messages and generation unchanged (C3)."""
+    """Plan and commit one compaction; every failure leaves messages and generation unchanged
+    (C3)."""
     surface = session.surface(agent)
     if session.state(agent).compacting is not None:
         return Outcome(False, error={"code": "busy", "text": "another compaction is open"})

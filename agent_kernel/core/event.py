@@ -28,7 +28,8 @@ else:
 
 
 class Replace(BaseModel):
-    """A span of the surface, by the seqs of its first and last event, whose place an event takes."""
+    """A span of the surface, by the seqs of its first and last event, whose place an event
+    takes."""
 
     model_config = ConfigDict(frozen=True)
     first: int

@@ -34,7 +34,7 @@ class Files:
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename `source` over `target` in one step."""
-        os.replace(source, target)
+        source.replace(target)
 
     def sync_folder(self, path: Path) -> None:
         """Put a folder's entries on the disk."""
@@ -53,7 +53,8 @@ DISK = Files()
 
 
 def write_whole(files: Files, path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write `path` by temp file, sync and rename, so that a crash leaves the old file or the new one."""
+    """Write `path` by temp file, sync and rename, so that a crash leaves the old file or the new
+    one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temp = Path(name)
@@ -71,7 +72,8 @@ def write_whole(files: Files, path: Path, data: bytes, mode: int = 0o600) -> Non
 
 
 class Lock:
-    """The right to write one log: `flock` on a file beside it, for as long as the object is open."""
+    """The right to write one log: `flock` on a file beside it, for as long as the object is
+    open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,7 +81,8 @@ class Lock:
         self._pid = os.getpid()
 
     def take(self) -> bool:
-        """Take the lock without waiting and name this process in it; False when another holds it."""
+        """Take the lock without waiting and name this process in it; False when another holds
+        it."""
         if self._fd is not None:
             return True
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

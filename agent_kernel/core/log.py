@@ -1,4 +1,5 @@
-"""Log: an append-only list of events and its JSONL file, one write a record, hash-chained and locked.
+"""Log: an append-only list of events and its JSONL file, one write a record, hash-chained and
+locked.
 
 May not change or drop an event, and may not know what any event means.
 """
@@ -66,14 +67,15 @@ class Writer:
             job, done = got
             try:
                 done.set_result(job())
-            except BaseException as error:  # handed to whoever waits, never kept
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits, never kept
                 done.set_exception(error)
 
 
 class Log:
     """All events of a session in order; `Log(path)` reads what is there and appends after it.
 
-    Without a path it lives in memory. Opening writes nothing: the file, its lock and the repair of a
+    Without a path it lives in memory. Opening writes nothing: the file, its lock and the repair of
+    a
     torn tail come with the first append. Raises LogError when the path is a link, device or folder.
     """
 
@@ -161,9 +163,11 @@ class Log:
     # ---- writing ---------------------------------------------------------------------------------
 
     def append_all(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Append events as contiguous lines in one write; return them as stored, seq stamped, redacted.
+        """Append events as contiguous lines in one write; return them as stored, seq stamped,
+        redacted.
 
-        Raises LogError, changing nothing in memory or on disk, when the log is read-only or the write fails.
+        Raises LogError, changing nothing in memory or on disk, when the log is read-only or the
+        write fails.
         """
         given = list(events)
         if self.path is None:
@@ -251,10 +255,11 @@ class Log:
         return self._fd
 
     def _still_ours(self) -> bool:
-        assert self.path is not None and self._fd is not None
+        assert self.path is not None
+        assert self._fd is not None
         mine = os.fstat(self._fd)
         try:
-            there = os.stat(self.path, follow_symlinks=False)
+            there = self.path.lstat()
         except FileNotFoundError:
             return False
         return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
@@ -285,8 +290,10 @@ class Log:
         self._lock = lock
 
     def _cut_torn_tail(self) -> None:
-        """Move what follows the last whole line to `.damaged`, on disk, before anything is appended."""
-        assert self.path is not None and self._fd is not None
+        """Move what follows the last whole line to `.damaged`, on disk, before anything is
+        appended."""
+        assert self.path is not None
+        assert self._fd is not None
         torn = self.loaded.torn
         if not torn or self._size != self.loaded.good_end + len(torn):
             return
@@ -302,8 +309,10 @@ class Log:
         self.notices.append(f"{len(torn)} damaged bytes were moved to {aside.name!r}")
 
     def _rewrite(self) -> None:
-        """The file was deleted or replaced under us: write this log's own events anew and say so."""
-        assert self.path is not None and self._fd is not None
+        """The file was deleted or replaced under us: write this log's own events anew and say
+        so."""
+        assert self.path is not None
+        assert self._fd is not None
         self._files.close(self._fd)
         self._fd = None
         if self.path.exists():

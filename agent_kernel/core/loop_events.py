@@ -50,7 +50,8 @@ class SessionEnd(Event):
 
 
 class TurnStart(Event):
-    """A turn begins: the cell's text, where it came from, and the key by which a re-run finds it."""
+    """A turn begins: the cell's text, where it came from, and the key by which a re-run finds
+    it."""
 
     type: Literal["turn/start"] = "turn/start"
     text: str
@@ -154,7 +155,8 @@ class RequestHeader(Event):
 
 
 class RequestContext(Event):
-    """One request was made: the digest of its exact body and what joined the surface since the last."""
+    """One request was made: the digest of its exact body and what joined the surface since the
+    last."""
 
     type: Literal["request/context"] = "request/context"
     purpose: Literal["turn", "compaction"] = "turn"
@@ -291,7 +293,8 @@ class ToolProgress(Event):
 
 
 class ToolResultEvent(SurfaceEvent):
-    """What the model is told of a call; the rest of the output, if any, is in the blob of `meta`."""
+    """What the model is told of a call; the rest of the output, if any, is in the blob of
+    `meta`."""
 
     type: Literal["tool/result"] = "tool/result"
     id: str

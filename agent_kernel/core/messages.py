@@ -1,6 +1,7 @@
 """Messages: the frozen values a model is sent and answers with, in the Messages API's own shapes.
 
-May not know about logs, providers or tools; a block it has no class for travels as `Raw`, unchanged.
+May not know about logs, providers or tools; a block it has no class for travels as `Raw`,
+unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image by its base64 bytes and media type (image/png, image/jpeg, image/gif, image/webp)."""
+    """An image by its base64 bytes and media type (image/png, image/jpeg, image/gif,
+    image/webp)."""
 
     media_type: str
     data: str
@@ -72,7 +74,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A block the core has no type for (`redacted_thinking`, `server_tool_use`, …), kept verbatim."""
+    """A block the core has no type for (`redacted_thinking`, `server_tool_use`, …), kept
+    verbatim."""
 
     data: Json = field(hash=False)
 
@@ -102,7 +105,8 @@ Block = Text | Thinking | ToolUse | ToolResult | Image | Raw
 
 
 def block_of(wire: Mapping[str, Any]) -> Block:
-    """Return the typed block of a wire object, or `Raw` when a typed one could not give it back equal."""
+    """Return the typed block of a wire object, or `Raw` when a typed one could not give it back
+    equal."""
     made = _typed(wire)
     if made is not None and made.wire() == wire:
         return made
@@ -127,7 +131,8 @@ def _typed(wire: Mapping[str, Any]) -> Block | None:
 
 
 def blocks_of(content: str | Iterable[Any]) -> tuple[Block, ...]:
-    """Return the blocks of a message's content: a string, wire objects, blocks, or a mix of the two."""
+    """Return the blocks of a message's content: a string, wire objects, blocks, or a mix of the
+    two."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(b if isinstance(b, Block) else block_of(b) for b in content)
@@ -214,7 +219,8 @@ def message_of(wire: Mapping[str, Any]) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request in five buckets; None = the provider did not say. `input` excludes cache."""
+    """Tokens of one request in five buckets; None = the provider did not say. `input` excludes
+    cache."""
 
     input: int | None = None
     output: int | None = None
@@ -253,7 +259,8 @@ class Usage:
 
     @classmethod
     def of_api(cls, wire: Mapping[str, Any] | None) -> Usage:
-        """Return Usage from the Messages API's `usage`; a write sum without a split counts as 5 m."""
+        """Return Usage from the Messages API's `usage`; a write sum without a split counts as 5
+        m."""
         w = wire or {}
         split = w.get("cache_creation") or {}
         five, hour = split.get("ephemeral_5m_input_tokens"), split.get("ephemeral_1h_input_tokens")

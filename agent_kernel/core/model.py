@@ -46,7 +46,8 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A cache breakpoint: the last block of `layer` ("system", index None = last) or of one message."""
+    """A cache breakpoint: the last block of `layer` ("system", index None = last) or of one
+    message."""
 
     layer: Literal["system", "message"]
     index: int
@@ -95,7 +96,8 @@ class Request:
 
     @property
     def body(self) -> bytes:
-        """The exact HTTP body: compact JSON, messages last so that a longer history is a longer prefix."""
+        """The exact HTTP body: compact JSON, messages last so that a longer history is a longer
+        prefix."""
         marked = {m.index: m for m in self.marks if m.layer == "message"}
         parts = [
             _marked(message, marked[i]) if i in marked else message.bytes
@@ -131,7 +133,8 @@ def place_marks(
 ) -> tuple[Mark, ...]:
     """Return at most 3 breakpoints: last system block, last message, and `previous` again when far.
 
-    `previous` is the message index marked by the last request; it is repeated when more than 18 blocks
+    `previous` is the message index marked by the last request; it is repeated when more than 18
+    blocks
     came after it, because the server looks back only 20 blocks (models.md §8).
     """
     marks: list[Mark] = []
@@ -204,7 +207,8 @@ class BlockDone:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Attempt `n` failed and the next begins after `wait` seconds; `partial` never joins the surface."""
+    """Attempt `n` failed and the next begins after `wait` seconds; `partial` never joins the
+    surface."""
 
     n: int
     error: str
@@ -222,7 +226,8 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """A tool call whose input never became a JSON object: it is answered with an error, never run."""
+    """A tool call whose input never became a JSON object: it is answered with an error, never
+    run."""
 
     id: str
     why: str
@@ -278,7 +283,8 @@ class ProviderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """The limits of one model, in tokens; `assumed` says they were not given by a host or a table."""
+    """The limits of one model, in tokens; `assumed` says they were not given by a host or a
+    table."""
 
     name: str
     window: int = 200_000

@@ -42,8 +42,10 @@ Render = Callable[[PromptContext], Rendered | Awaitable[Rendered]]
 class Section:
     """One named part of the prompt.
 
-    `static` ones are the system text, the same bytes for a whole session; the others become attachments
-    of `kind`. `render` gives None when it has nothing to say; it may be a coroutine. `owner` names the
+    `static` ones are the system text, the same bytes for a whole session; the others become
+    attachments
+    of `kind`. `render` gives None when it has nothing to say; it may be a coroutine. `owner` names
+    the
     package it came from.
     """
 
@@ -119,7 +121,8 @@ def fill(text: str, variables: Mapping[str, str], section: Section) -> str:
 
 
 def attachments_due(surface: Surface, items: Iterable[ContextItem]) -> list[Attachment]:
-    """Return the attachments that bring the surface up to date: none for what stands there unchanged.
+    """Return the attachments that bring the surface up to date: none for what stands there
+    unchanged.
 
     Keeps no state: what a compaction hid is due again, and a resume adds nothing twice (F2.4).
     """

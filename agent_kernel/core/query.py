@@ -1,4 +1,5 @@
-"""Query: the loop. `next_action` says what comes next, `advance` does it once, `query` until the end.
+"""Query: the loop. `next_action` says what comes next, `advance` does it once, `query` until the
+end.
 
 The log is the program counter: nothing the loop needs lives only in memory.
 """
@@ -103,7 +104,7 @@ class TurnResult:
     detail: Json | str | None = None
 
 
-# ---- what comes next: pure --------------------------------------------------------------------------
+# ---- what comes next: pure -----------------------------------------------------------------------
 
 
 def next_action(session: Session, agent: Agent) -> Action:
@@ -198,7 +199,8 @@ def _finished_calls(state: State) -> int:
 async def advance(session: Session, agent: Agent) -> Action:
     """Do the next action, append its events, and return it.
 
-    Raises ProviderError, or what a tool raised that is not the model's fault, after the turn was closed.
+    Raises ProviderError, or what a tool raised that is not the model's fault, after the turn was
+    closed.
     """
     if agent.system is None or _at_boundary(session.state(agent.id)):
         await agent.refresh(session)
@@ -333,7 +335,8 @@ async def query(
 ) -> TurnResult:
     """Run a turn to its end: a new one of `prompt`, or the open one; return how it ended.
 
-    Cancelled, it keeps the text so far, answers open calls, ends the turn as interrupted and re-raises.
+    Cancelled, it keeps the text so far, answers open calls, ends the turn as interrupted and
+    re-raises.
     """
     if prompt is not None:
         start_turn(session, agent, prompt, **options)
@@ -370,6 +373,7 @@ def result(session: Session, agent: str = "main") -> TurnResult:
 
 
 def queue(session: Session, item: Json, priority: Any = "next", agent: str = "main") -> int:
-    """Put an item into the inbox of `agent`; return its seq. It is read at the next step boundary."""
+    """Put an item into the inbox of `agent`; return its seq. It is read at the next step
+    boundary."""
     (stored,) = session.append(InboxQueued(item=item, priority=priority), agent=agent)
     return stored.seq

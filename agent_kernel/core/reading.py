@@ -21,7 +21,8 @@ GENESIS = b""
 
 
 def chain_hash(previous: bytes, payload: bytes) -> bytes:
-    """Return the 16 bytes of BLAKE2b over the previous hash and a line without its `h` (log.md §1)."""
+    """Return the 16 bytes of BLAKE2b over the previous hash and a line without its `h` (log.md
+    §1)."""
     return hashlib.blake2b(previous + payload, digest_size=16).digest()
 
 

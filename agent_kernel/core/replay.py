@@ -37,7 +37,8 @@ def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) ->
 
 
 def fingerprint(event: Event) -> str:
-    """Return 16 hex digits of what an event puts into requests: its message, or a header's fields."""
+    """Return 16 hex digits of what an event puts into requests: its message, or a header's
+    fields."""
     if isinstance(event, SurfaceEvent):
         data = dumps(event.message().wire())
     else:
@@ -112,7 +113,8 @@ class Report:
 def verify(events: Sequence[Event], findings: Iterable[Json] = ()) -> Report:
     """Return how many requests of a log rebuild to their digest, and the seq of each changed line.
 
-    `findings` are those of reading the file (broken hashes, torn lines). A changed line whose hashes were
+    `findings` are those of reading the file (broken hashes, torn lines). A changed line whose
+    hashes were
     made anew is found because the next request noted what joined the surface before it was sent.
     """
     report = Report(findings=list(findings))

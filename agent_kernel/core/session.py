@@ -52,7 +52,8 @@ def new_session_id(now: float | None = None) -> str:
 class Session:
     """A session in memory, or in a file by `Session.open(path)`.
 
-    `surface(agent)` and `state(agent)` are folds of the log, kept as events come in; `mode`, `rules`,
+    `surface(agent)` and `state(agent)` are folds of the log, kept as events come in; `mode`,
+    `rules`,
     `limits` and `tasks` are the session's own folds.
     """
 
@@ -93,7 +94,8 @@ class Session:
         return cls(open_log(Path(path), redact=redact, files=files), notebook=notebook)
 
     def resume(self) -> SessionResume | None:
-        """Note that the log was opened again, close what the former process left open; None when new.
+        """Note that the log was opened again, close what the former process left open; None when
+        new.
 
         Calls it had started are answered "outcome unknown"; calls it never started may still run.
         """
@@ -135,7 +137,8 @@ class Session:
 
     @property
     def folder(self) -> Path | None:
-        """The folder `<stem>.agent/` beside the log for blobs, tasks and branches; None in memory."""
+        """The folder `<stem>.agent/` beside the log for blobs, tasks and branches; None in
+        memory."""
         return session_folder(self.log.path) if self.log.path else None
 
     def __repr__(self) -> str:
@@ -143,10 +146,13 @@ class Session:
         return f"Session({self.id or 'new'!r}, {where}, {len(self.log)} events)"
 
     def fork(self, at: int, name: str | None = None) -> Session:
-        """Return a new branch that shares every event up to seq `at`; this log's bytes never change.
+        """Return a new branch that shares every event up to seq `at`; this log's bytes never
+        change.
 
-        The branch's file is `branches/<name>.jsonl` in the session's folder (in memory when this session
-        is). Calls the cut left open are answered. Raises KeyError on an unknown seq, ValueError on a name taken.
+        The branch's file is `branches/<name>.jsonl` in the session's folder (in memory when this
+        session
+        is). Calls the cut left open are answered. Raises KeyError on an unknown seq, ValueError on
+        a name taken.
         """
         log = fork_log(self.log, at, name, self.folder)
         branch = Session(log, notebook=self.notebook)
@@ -161,7 +167,8 @@ class Session:
     # ---- the only way in -------------------------------------------------------------------------
 
     def append(self, *events: Event, agent: str | None = None) -> tuple[Event, ...]:
-        """Append events in one write, stamped with turn and step of their agent; return them as stored.
+        """Append events in one write, stamped with turn and step of their agent; return them as
+        stored.
 
         Raises SurfaceError or LogError, changing nothing, when one may not join.
         """
@@ -239,7 +246,8 @@ class Session:
     # ---- closing what is open --------------------------------------------------------------------
 
     def answer_open_calls(self, why: str, agent: str = "main") -> int:
-        """Answer every call of `agent` that has no result with an error saying `why`; return how many.
+        """Answer every call of `agent` that has no result with an error saying `why`; return how
+        many.
 
         A call that had started is answered "outcome unknown": nobody may run it again by itself.
         """

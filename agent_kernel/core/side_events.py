@@ -113,7 +113,8 @@ class CompactionPrune(Event):
 
 
 class CompactionEnd(Event):
-    """A compaction committed, failed or was skipped; committed, its replacements take effect here."""
+    """A compaction committed, failed or was skipped; committed, its replacements take effect
+    here."""
 
     type: Literal["compaction/end"] = "compaction/end"
     compaction_id: str

@@ -26,7 +26,8 @@ class SurfaceError(ValueError):
 class Surface:
     """The ordered events of one agent's surface.
 
-    `generation` counts committed replacements and restored ones; between two generations the surface
+    `generation` counts committed replacements and restored ones; between two generations the
+    surface
     only grows at its end, and so do the messages' bytes.
     """
 
@@ -73,7 +74,8 @@ class Surface:
     # ---- folding ---------------------------------------------------------------------------------
 
     def place(self, event: SurfaceEvent, next_seq: int) -> None:
-        """Raise SurfaceError when `event`, about to get `next_seq`, may not join; change nothing."""
+        """Raise SurfaceError when `event`, about to get `next_seq`, may not join; change
+        nothing."""
         bad = [s for s in event.sources if not 0 <= s < next_seq]
         if bad or len(set(event.sources)) != len(event.sources):
             raise SurfaceError(
@@ -198,9 +200,11 @@ class Surface:
     # ---- where history may be cut ----------------------------------------------------------------
 
     def cuts(self, profile: ModelProfile, strict: bool = True) -> frozenset[int]:
-        """Return the positions p (before node p, 0…n) where the surface may be cut (compaction.md §3.2).
+        """Return the positions p (before node p, 0…n) where the surface may be cut (compaction.md
+        §3.2).
 
-        `strict=False` drops the thinking-loop rule; raises ValueError unless the profile is adaptive.
+        `strict=False` drops the thinking-loop rule; raises ValueError unless the profile is
+        adaptive.
         """
         if not strict and profile.thinking != "adaptive":
             raise ValueError(f"model {profile.name!r} keeps thinking loops whole; use strict=True")
@@ -213,7 +217,8 @@ class Surface:
     def region(
         self, first: int, last: int, profile: ModelProfile, strict: bool = True
     ) -> list[SurfaceEvent]:
-        """Return the nodes from seq `first` to seq `last`. Raises ValueError naming the nearest legal cuts."""
+        """Return the nodes from seq `first` to seq `last`. Raises ValueError naming the nearest
+        legal cuts."""
         low, high = self.position(first), self.position(last) + 1
         legal = self.cuts(profile, strict)
         bad = [p for p in (low, high) if p not in legal]
@@ -277,7 +282,8 @@ def _cuts(nodes: Sequence[SurfaceEvent], strict: bool) -> frozenset[int]:
 
 
 def _splits(nodes: Sequence[SurfaceEvent], at: int) -> bool:
-    """Tell whether a cut before node `at` would part results from what follows them in one message."""
+    """Tell whether a cut before node `at` would part results from what follows them in one
+    message."""
     return at > 0 and isinstance(nodes[at], ToolResultEvent)
 
 

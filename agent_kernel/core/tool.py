@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class ToolError(Exception):
-    """The model's fault: its text becomes an error result the model reads; `meta` joins the result's."""
+    """The model's fault: its text becomes an error result the model reads; `meta` joins the
+    result's."""
 
     def __init__(self, text: str, meta: Json | None = None) -> None:
         super().__init__(text)
@@ -39,7 +40,8 @@ class Input(BaseModel):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool gives back: text or blocks for the model, `meta` for the log (log.md §2, tool meta)."""
+    """What a tool gives back: text or blocks for the model, `meta` for the log (log.md §2, tool
+    meta)."""
 
     content: tuple[Block, ...]
     meta: Json = field(default_factory=dict)
@@ -64,9 +66,11 @@ def text_answer(text: str, **meta: Any) -> Answer:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a running call may use: its session and agent, its own id, where it works, who can be asked.
+    """What a running call may use: its session and agent, its own id, where it works, who can be
+    asked.
 
-    `workspace` is the root files are relative to; `progress` takes text for people, not for the model;
+    `workspace` is the root files are relative to; `progress` takes text for people, not for the
+    model;
     `services` are what the roof handed in by name (`run_cell`, `ask`, `spawn`, `notebook`, …).
     """
 
@@ -93,9 +97,12 @@ Flag = bool | Callable[[Any], bool]
 class Tool:
     """A callable of the model: a value, not a class to inherit.
 
-    `input` is a pydantic model (or a JSON Schema, then `run` gets the plain dict). `concurrent` calls
-    share a batch with their neighbours; `read_only` ones have no side effect: both may be functions of
-    the validated input. `timeout` in seconds, None = no limit of ours. `spill` False = never cut to a blob.
+    `input` is a pydantic model (or a JSON Schema, then `run` gets the plain dict). `concurrent`
+    calls
+    share a batch with their neighbours; `read_only` ones have no side effect: both may be
+    functions of
+    the validated input. `timeout` in seconds, None = no limit of ours. `spill` False = never cut
+    to a blob.
     """
 
     name: str
@@ -168,7 +175,8 @@ _SCHEMAS: dict[type[BaseModel], Json] = {}
 
 
 def input_schema(model: type[BaseModel] | Json) -> Json:
-    """Return the JSON Schema of a tool's input, without titles and without the model's docstring."""
+    """Return the JSON Schema of a tool's input, without titles and without the model's
+    docstring."""
     if not isinstance(model, type):
         return model
     if model not in _SCHEMAS:
@@ -179,7 +187,8 @@ def input_schema(model: type[BaseModel] | Json) -> Json:
 
 
 def input_hash(value: Mapping[str, Any]) -> str:
-    """Return the first 32 hex digits of the SHA-256 of the canonical input: key order does not matter."""
+    """Return the first 32 hex digits of the SHA-256 of the canonical input: key order does not
+    matter."""
     return hashlib.sha256(canonical(dict(value))).hexdigest()[:32]
 
 
@@ -192,9 +201,11 @@ def tool(
     deferred: bool = False,
     timeout: float | None = 120.0,
 ) -> Any:
-    """Return a `Tool` made of a function's name, docstring and type hints; a plain function runs in a thread.
+    """Return a `Tool` made of a function's name, docstring and type hints; a plain function runs
+    in a thread.
 
-    A parameter annotated `ToolContext` is given the context and hidden from the model. Raises TypeError
+    A parameter annotated `ToolContext` is given the context and hidden from the model. Raises
+    TypeError
     when a parameter has no type hint or is `*args`/`**kwargs`.
     """
 
@@ -244,7 +255,8 @@ def _model_of(target: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
 
 
 def partition(calls: Sequence[tuple[str, bool]]) -> list[list[str]]:
-    """Return call ids in batches: neighbouring concurrent calls together, every other alone (greedy)."""
+    """Return call ids in batches: neighbouring concurrent calls together, every other alone
+    (greedy)."""
     batches: list[list[str]] = []
     open_batch = False
     for call_id, concurrent in calls:

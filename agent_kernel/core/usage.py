@@ -27,7 +27,8 @@ def event_tokens(event: SurfaceEvent) -> int:
 
 
 def cost(model: str, usage: Usage, time: float | None = None) -> float | None:
-    """Return the dollars of one request at list price; None when the model or a bucket has no price."""
+    """Return the dollars of one request at list price; None when the model or a bucket has no
+    price."""
     day = datetime.fromtimestamp(time, UTC).date() if time else None
     found = rates(model, day, usage.context)
     if found is None:
@@ -43,16 +44,19 @@ def cost(model: str, usage: Usage, time: float | None = None) -> float | None:
 
 
 class Meter:
-    """How many tokens an agent's next request holds: the last recorded usage plus an estimate of the rest.
+    """How many tokens an agent's next request holds: the last recorded usage plus an estimate of
+    the rest.
 
-    Nothing is estimated that a provider has counted: only surface events after the last answer, and the
+    Nothing is estimated that a provider has counted: only surface events after the last answer,
+    and the
     whole surface after a replacement changed what was counted.
     """
 
     id = METER
 
     def tokens(self, nodes: Iterable[SurfaceEvent], generation: int, anchored: int | None) -> int:
-        """Return the tokens of `nodes`; `anchored` is the generation at which usage was last recorded."""
+        """Return the tokens of `nodes`; `anchored` is the generation at which usage was last
+        recorded."""
         total = 0
         for node in nodes:
             if isinstance(node, AssistantMessage) and anchored == generation and _counted(node):
