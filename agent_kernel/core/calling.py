@@ -27,6 +27,7 @@ from agent_kernel.core.model import (
     BlockDone,
     Delta,
     Done,
+    Mark,
     ProviderError,
     Request,
     Retry,
@@ -72,7 +73,7 @@ def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[
     messages = surface.messages()
     tools = tuple(tool.schema for tool in request_tools(session, agent))
     system = agent.system or ()
-    marks = ()
+    marks: tuple[Mark, ...] = ()
     if agent.provider.endpoint.cache_control:
         marks = place_marks(system, messages, _last_mark(state.context, surface.generation))
     wanted = state.wanted_max_tokens or agent.max_tokens

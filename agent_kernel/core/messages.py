@@ -135,7 +135,8 @@ def blocks_of(content: str | Iterable[Any]) -> tuple[Block, ...]:
     two."""
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(b if isinstance(b, Block) else block_of(b) for b in content)
+    items: Iterable[Any] = content
+    return tuple(b if isinstance(b, Block) else block_of(b) for b in items)
 
 
 def text_of(content: Iterable[Block]) -> str:
@@ -186,8 +187,9 @@ class Message:
         raise AttributeError(f"Message is frozen: {name!r} cannot be deleted; make a new Message")
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Message) and self.role == other.role
-        return same and self.content == other.content  # type: ignore[union-attr]
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self.role == other.role and self.content == other.content
 
     def __hash__(self) -> int:
         return hash((self.role, self.content))

@@ -104,7 +104,7 @@ class TurnResult:
     detail: Json | str | None = None
 
 
-# ---- what comes next: pure -----------------------------------------------------------------------
+# ---- what comes next: pure ----------------------------------------------------------------------
 
 
 def next_action(session: Session, agent: Agent) -> Action:
@@ -193,7 +193,7 @@ def _finished_calls(state: State) -> int:
     return state.tool_calls_in_turn - len(state.open_calls)
 
 
-# ---- doing it once ----------------------------------------------------------------------------------
+# ---- doing it once ------------------------------------------------------------------------------
 
 
 async def advance(session: Session, agent: Agent) -> Action:
@@ -261,7 +261,8 @@ def _open_step(session: Session, agent: Agent) -> None:
     answer = state.answer
     if answer is not None and answer.stop_reason == "max_tokens" and not state.calls:
         tokens = answer.usage.output
-        text = f"Your answer was cut at {tokens or 'the limit of'} output tokens. Go on where it stopped."
+        where = f"at {tokens} output tokens" if tokens else "at the output limit"
+        text = f"Your answer was cut {where}. Go on where it stopped."
         events.append(Attachment(kind="reminder", label="cut", content=blocks_of(text)))
     session.append(*events, agent=agent.id)
 
@@ -279,12 +280,8 @@ async def _ask(session: Session, agent: Agent, call_id: str) -> None:
     given = session.true_inputs.get(call_id, state.call.input)
     question = Question(call_id, state.call.name, given, state.call.input_hash, state.ask)
     if agent.ask is None:
-        text = (
-            f"nobody is there to ask ({state.ask.reason})"
-            if state.ask.reason
-            else "nobody is there"
-        )
-        reply = Reply("deny", by="policy", reason=text)
+        why = f" ({state.ask.reason})" if state.ask.reason else ""
+        reply = Reply("deny", by="policy", reason=f"nobody is there to ask{why}")
     else:
         reply = await agent.ask(question)
     current = session.state(agent.id).calls.get(call_id)
@@ -293,7 +290,7 @@ async def _ask(session: Session, agent: Agent, call_id: str) -> None:
     await session.log.commit()
 
 
-# ---- until the end ----------------------------------------------------------------------------------
+# ---- until the end ------------------------------------------------------------------------------
 
 
 def start_turn(

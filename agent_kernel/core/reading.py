@@ -112,8 +112,9 @@ def _event(raw: bytes, number: int, offset: int, out: Loaded) -> Event | None:
         return None
     try:
         wire = json.loads(raw)
-        if not isinstance(wire, dict) or not isinstance(wire.get("seq"), int):
-            raise ValueError("no event: an object with seq is needed")
+        seq = wire.get("seq") if isinstance(wire, dict) else None
+        if not isinstance(seq, int):
+            raise ValueError("no event: an object with seq is needed")  # noqa: TRY004
         event = event_of(wire)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = "does not fit its type" if isinstance(error, ValidationError) else str(error)

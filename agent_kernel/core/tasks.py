@@ -21,7 +21,10 @@ from agent_kernel.core.messages import blocks_of
 from agent_kernel.core.session import Session
 
 RESULT_CHARS = 10_000
-NOTICE = "Runtime notice, not a message from the person. If the person has written too, answer the person first."
+NOTICE = (
+    "Runtime notice, not a message from the person. "
+    "If the person has written too, answer the person first."
+)
 
 
 def inbox_event(item: Event, session: Session) -> SurfaceEvent:
