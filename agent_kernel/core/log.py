@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,54 +19,15 @@ from agent_kernel.core.events import Event, event_of
 from agent_kernel.core.files import DISK, Files, Lock
 from agent_kernel.core.messages import Json
 from agent_kernel.core.reading import GENESIS, Loaded, line_of, read_log
+from agent_kernel.core.writer import Writer
 
 Redact = Callable[[Json], Json]
 Listener = Callable[[Event], None]
-GROUP_SECONDS = 0.05  # guard.md §11: what does not gate is on disk within this time
 LOCK_SECONDS = 2.0
 
 
 class LogError(Exception):
     """A log that cannot be written or opened: names the file, what happened and what to do."""
-
-
-class Writer:
-    """One thread that does all of a log's writing, so that no signal lands inside a write."""
-
-    def __init__(self, name: str, idle: Callable[[], None]) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
-        self._jobs = queue.SimpleQueue()
-        self._idle = idle
-        self.dirty = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    def submit(self, job: Callable[[], Any]) -> Future[Any]:
-        """Queue a job; its result or exception comes through the future."""
-        done: Future[Any] = Future()
-        self._jobs.put((job, done))
-        return done
-
-    def close(self) -> None:
-        """End the thread after the jobs already queued."""
-        self._jobs.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def _work(self) -> None:
-        while True:
-            try:
-                got = self._jobs.get(timeout=GROUP_SECONDS if self.dirty else None)
-            except queue.Empty:
-                self._idle()
-                continue
-            if got is None:
-                return
-            job, done = got
-            try:
-                done.set_result(job())
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits, never kept
-                done.set_exception(error)
 
 
 class Log:
@@ -95,6 +54,7 @@ class Log:
         self._files = files
         self._lock: Lock | None = None
         self._fd: int | None = None
+        self._suspect = False  # a write or sync failed: never written to again
         self._size = 0
         self._synced = -1
         self._writer: Writer | None = None
@@ -179,7 +139,7 @@ class Log:
 
     def _run(self, job: Callable[[], Any]) -> Any:
         if self._writer is None:
-            self._writer = Writer(f"log-{self.path.name if self.path else ''}", self._sync_now)
+            self._writer = Writer(f"log-{self.path.name if self.path else ''}", self._sync_idle)
         return self._writer.submit(job).result()
 
     def _store(self, given: list[Event]) -> tuple[Event, ...]:
@@ -202,9 +162,16 @@ class Log:
             self._events.append(event)
             self._hashes.append(h)
         for event in stored:
-            for listener in tuple(self.listeners):
-                listener(event)
+            self._tell(event)
         return tuple(stored)
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self.listeners):
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001 - the event is stored; a view may not undo that
+                self.listeners.remove(listener)
+                self.notices.append(f"a view failed on seq {event.seq} and was detached: {error!r}")
 
     def _stamp(self, event: Event, seq: int) -> Event:
         stamp: Json = {"seq": seq, "time": event.time or round(time.time(), 6)}
@@ -217,6 +184,8 @@ class Log:
 
     def _write(self, data: bytes) -> None:
         fd = self._writable()
+        if fd is None:
+            return
         try:
             wrote = self._files.write(fd, data)
         except OSError as error:
@@ -236,22 +205,22 @@ class Log:
             return LogError(
                 f"disk full: {_free(self.path)} free for {name!r}; free space, then go on"
             )
-        self.read_only = f"a write failed ({error.strerror}); the file is suspect"
+        self._suspect = True
         return LogError(
-            f"log {name!r} could not be written: {error.strerror}; the session is in memory only"
+            f"log {name!r} could not be written: {error.strerror}; it is left as it is, "
+            "and the session goes on in a new file from memory"
         )
 
     # ---- the file --------------------------------------------------------------------------------
 
-    def _writable(self) -> int:
-        assert self.path is not None
-        if self._fd is not None and self._still_ours():
-            return self._fd
-        if self._fd is not None:
-            self._rewrite()
-        else:
+    def _writable(self) -> int | None:
+        """Return the descriptor to write to, None when the folder takes no file: memory only."""
+        if self.path is None:
+            return None
+        if self._fd is None and not self._suspect:
             self._open()
-        assert self._fd is not None
+        elif self._suspect or not self._still_ours():
+            self._rewrite()
         return self._fd
 
     def _still_ours(self) -> bool:
@@ -266,12 +235,18 @@ class Log:
 
     def _open(self) -> None:
         assert self.path is not None
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
             self._fd = self._files.open_append(self.path)
         except OSError as error:
-            raise LogError(f"log {str(self.path)!r} cannot be opened: {error.strerror}") from error
+            if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
+                raise LogError(f"log {str(self.path)!r} cannot be opened: {error}") from error
+            self.notices.append(
+                f"{str(self.path)!r} cannot be written; the session is in memory only"
+            )
+            self.path = None
+            return
         self._size = os.fstat(self._fd).st_size
         if self._size == 0:
             self._files.sync(self._fd)
@@ -309,23 +284,25 @@ class Log:
         self.notices.append(f"{len(torn)} damaged bytes were moved to {aside.name!r}")
 
     def _rewrite(self) -> None:
-        """The file was deleted or replaced under us: write this log's own events anew and say
-        so."""
+        """Write this log's own events anew: the file was deleted, replaced, or failed under us."""
         assert self.path is not None
         assert self._fd is not None
         self._files.close(self._fd)
-        self._fd = None
-        if self.path.exists():
+        self._fd, why = None, "failed" if self._suspect else "was deleted or replaced"
+        if self.path.exists() or self._suspect:
             self.path = _next_free(self.path)
-        self.notices.append(
-            f"the log file was deleted or replaced; written anew as {self.path.name!r}"
-        )
+            if self._lock is not None:
+                self._lock.release()
+            self._take_lock()
+        self._suspect = False
+        self.notices.append(f"the log file {why}; it is written anew as {self.path.name!r}")
         self._fd = self._files.open_append(self.path)
         previous = self._hashes[self.inherited - 1] if self.inherited else GENESIS
-        data = b""
+        lines: list[bytes] = []
         for event in self.own_events:
             line, previous = line_of(event, previous)
-            data += line
+            lines.append(line)
+        data = b"".join(lines)
         self._files.write(self._fd, data)
         self._files.sync(self._fd)
         self._size = len(data)
@@ -343,6 +320,13 @@ class Log:
         except OSError as error:
             raise self._failed(error) from error
         self._synced = last
+
+    def _sync_idle(self) -> None:
+        """Sync what no one waits for; a failure is said, and the next append goes to a new file."""
+        try:
+            self._sync_now()
+        except LogError as error:
+            self.notices.append(str(error))
 
     def sync(self) -> None:
         """Return once everything appended is on the disk. Raises LogError when it cannot be."""
