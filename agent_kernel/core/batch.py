@@ -23,8 +23,8 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.messages import Block, Json, Text, blocks_of
 from agent_kernel.core.session import Session
-from agent_kernel.core.state import CallState
-from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, input_hash, partition
+from agent_kernel.core.state import CallState, input_hash
+from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, partition
 
 INLINE_BYTES = 50_000  # features.md F4.15
 MASK = "[redacted:"
@@ -127,6 +127,9 @@ async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> Non
     for state in states:
         if state.decision is None and state.result is None:
             session.append(*_judge(session, runner, state), agent=runner.agent)
+        elif state.decision is not None and state.decision.verdict == "deny" and not state.result:
+            # The decision was the last line of a torn write: a denied call never runs.
+            session.append(denied(state.call.id, state.decision.reason), agent=runner.agent)
     if any(s.ask and s.decision is None and s.result is None for s in states):
         return
     ready = [s for s in states if s.result is None and s.started is None]

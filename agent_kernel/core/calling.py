@@ -21,7 +21,7 @@ from agent_kernel.core.events import (
     SurfaceEvent,
     ToolCall,
 )
-from agent_kernel.core.messages import Json, Message, ToolUse, Usage, block_of
+from agent_kernel.core.messages import Json, Message, Usage, block_of
 from agent_kernel.core.model import (
     Attempt,
     BlockDone,
@@ -38,7 +38,8 @@ from agent_kernel.core.model import (
 )
 from agent_kernel.core.replay import fingerprint
 from agent_kernel.core.session import Session
-from agent_kernel.core.tool import Tool, input_hash
+from agent_kernel.core.state import calls_of
+from agent_kernel.core.tool import Tool
 from agent_kernel.core.usage import METER
 from agent_kernel.core.validate import Violation, validate_messages
 
@@ -223,24 +224,14 @@ def _answer(session: Session, agent: Agent, done: Done) -> None:
         request_id=done.request_id,
         ttft=done.ttft,
         seconds=done.seconds,
-        meta=done.meta,
+        meta={**done.meta, "bad_inputs": bad} if bad else done.meta,
     )
-    uses = [block for block in done.message.content if isinstance(block, ToolUse)]
-    calls = [
-        ToolCall(
-            id=use.id,
-            name=use.name,
-            input=use.input,
-            input_hash=input_hash(use.input),
-            bad_input=bad.get(use.id),
-        )
-        for use in uses
-    ]
+    calls = calls_of(message)
     session.true_inputs.clear()
     stored = session.append(message, *calls, agent=agent.id)
-    for use, event in zip(uses, stored[1:], strict=True):
-        if isinstance(event, ToolCall) and event.input != use.input:
-            session.true_inputs[use.id] = use.input
+    for call, event in zip(calls, stored[1:], strict=True):
+        if isinstance(event, ToolCall) and event.input != call.input:
+            session.true_inputs[call.id] = call.input
 
 
 def keep_partial(session: Session, agent: Agent) -> None:

@@ -132,7 +132,7 @@ def run(
     (C3)."""
     surface = session.surface(agent)
     if session.state(agent).compacting is not None:
-        return Outcome(False, error={"code": "busy", "text": "another compaction is open"})
+        _close_stale(session, agent)
     before, marks = context_tokens(session, agent), WaterMarks.of(profile)
     cid = f"c{session.log.next_seq}"
     session.append(_start(cid, trigger, strategies, surface, before, marks, session), agent=agent)
@@ -149,6 +149,20 @@ def run(
         return Outcome(False, error=error)
     session.append(*_commit(cid, layers, surface.generation, before, freed), agent=agent)
     return Outcome(True, freed, edits=edits)
+
+
+def _close_stale(session: Session, agent: str) -> None:
+    """End a compaction that a former process left open (C1): this one runs without a pause."""
+    open_one = session.state(agent).compacting
+    if open_one is not None:
+        error = {"code": "cancelled", "text": "the kernel ended while it ran"}
+        failed = CompactionEnd(
+            compaction_id=open_one.compaction_id,
+            status="failed",
+            error=error,
+            generation=session.surface(agent).generation,
+        )
+        session.append(failed, agent=agent)
 
 
 def _start(

@@ -112,9 +112,13 @@ def next_action(session: Session, agent: Agent) -> Action:
     state = session.state(agent.id)
     if not state.turn_open:
         return End(None)
+    if state.uncalled:
+        return RunBatch(tuple(call.id for call in state.uncalled))
     if state.open_calls:
         return _next_call(session, agent, state)
-    if state.step_open and state.answer is not None:
+    if not state.prompted:
+        return End("error", "the prompt was lost with a torn write; run the cell again")
+    if state.answer is not None:
         ended = _ended(state)
         if ended is not None and not urgent(state):
             return ended
@@ -244,8 +248,9 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             await call_model(session, agent)
         case Ask(call_id):
             await _ask(session, agent, call_id)
-        case RunBatch(ids):
-            await run_batch(session, agent.runner, ids)
+        case RunBatch():
+            session.complete_calls(agent.id)
+            await run_batch(session, agent.runner, next_batch(session, agent.runner))
         case End(reason, detail) if reason is not None:
             session.close_turn(reason, detail, agent.id)
             await session.log.commit()
@@ -316,6 +321,8 @@ def start_turn(
             f"a dollar budget is set and {agent.model!r} has no price; set a token budget"
         )
     content = blocks_of(prompt)
+    if not any(getattr(block, "text", "x").strip() for block in content):
+        raise TurnError("the prompt is empty; write what the agent should do")
     start = TurnStart(
         text=text_of(content) if text is None else text,
         source=source,

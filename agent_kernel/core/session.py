@@ -251,10 +251,17 @@ class Session:
 
         A call that had started is answered "outcome unknown": nobody may run it again by itself.
         """
+        self.complete_calls(agent)
         results = [_unanswered(state, why) for state in self.state(agent).open_calls]
         if results:
             self.append(*results, agent=agent)
         return len(results)
+
+    def complete_calls(self, agent: str = "main") -> None:
+        """Log the calls of the last answer whose lines a torn write lost."""
+        missing = self.state(agent).uncalled
+        if missing:
+            self.append(*missing, agent=agent)
 
     def _answer_started(self, agent: str) -> None:
         lost = [c for c in self.state(agent).open_calls if c.started]

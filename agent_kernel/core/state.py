@@ -5,7 +5,10 @@ May not hold anything the log does not say: a reopened file gives an equal state
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_kernel.core.events import (
     AssistantMessage,
@@ -29,8 +32,9 @@ from agent_kernel.core.events import (
     ToolStart,
     TurnEnd,
     TurnStart,
+    UserMessage,
 )
-from agent_kernel.core.messages import ToolUse, Usage
+from agent_kernel.core.messages import ToolUse, Usage, canonical
 
 
 @dataclass
@@ -57,6 +61,7 @@ class State:
     steps_in_turn: int = 0
     requests_in_step: int = 0
     overflows_in_step: int = 0
+    prompted: bool = False  # the turn's own message is on the surface
     answer: AssistantMessage | None = None  # of this step
     calls: dict[str, CallState] = field(default_factory=dict)  # of this step, in model order
     empty_answers: int = 0
@@ -84,6 +89,12 @@ class State:
         return self.turn_start is not None and self.turn_end is None
 
     @property
+    def uncalled(self) -> list[ToolCall]:
+        """Calls of the answer whose tool/call line was lost with a torn write, made anew from it."""
+        made = calls_of(self.answer) if self.answer is not None else []
+        return [call for call in made if call.id not in self.calls]
+
+    @property
     def open_calls(self) -> list[CallState]:
         """Calls of this step without a result, in model order."""
         return [each for each in self.calls.values() if each.result is None]
@@ -108,6 +119,9 @@ class State:
                 self._answered(event)
             case CompactionStart() | CompactionEnd():
                 self._compaction(event)
+            case UserMessage():
+                self.prompted = True
+                self._inbox(event)
             case CompactionSummary():
                 self.turn_usage = self.turn_usage + event.usage
                 self.session_usage = self.session_usage + event.usage
@@ -118,7 +132,7 @@ class State:
     def _turn(self, event: TurnStart) -> None:
         self.turn, self.turn_start, self.turn_end = event.turn or self.turn + 1, event, None
         self.step, self.step_open, self.steps_in_turn = 0, False, 0
-        self.answer, self.calls = None, {}
+        self.answer, self.calls, self.prompted = None, {}, event.source == "notification"
         self.empty_answers = self.continued = self.paused = self.tool_calls_in_turn = 0
         self.turn_usage = Usage()
 
@@ -186,6 +200,27 @@ class State:
         elif event.sources and event.type in ("user/message", "attachment"):
             for seq in event.sources:  # the surface event that cites an item is the claim (F6.4)
                 self.inbox.pop(seq, None)
+
+
+def calls_of(answer: AssistantMessage) -> list[ToolCall]:
+    """Return the tool/call events of an answer: they follow from its blocks and `meta.bad_inputs`."""
+    bad = answer.meta.get("bad_inputs", {})
+    return [
+        ToolCall(
+            id=use.id,
+            name=use.name,
+            input=use.input,
+            input_hash=input_hash(use.input),
+            bad_input=bad.get(use.id),
+        )
+        for use in answer.content
+        if isinstance(use, ToolUse)
+    ]
+
+
+def input_hash(value: Mapping[str, Any]) -> str:
+    """Return the first 32 hex digits of the SHA-256 of an input: key order does not matter."""
+    return hashlib.sha256(canonical(dict(value))).hexdigest()[:32]
 
 
 def urgent(state: State) -> bool:

@@ -15,7 +15,7 @@ from agent_kernel.core.events import (
     SurfaceEvent,
     ToolResultEvent,
 )
-from agent_kernel.core.messages import Block, Message, Role, Thinking, ToolResult, ToolUse
+from agent_kernel.core.messages import Block, Message, Role, Text, Thinking, ToolResult, ToolUse
 from agent_kernel.core.model import ModelProfile
 
 
@@ -243,7 +243,7 @@ def _groups(nodes: Iterable[SurfaceEvent]) -> list[list[SurfaceEvent]]:
 
 
 def _merge(nodes: list[SurfaceEvent], before: Message | None) -> Message | None:
-    blocks: list[Block] = [block for node in nodes for block in node.blocks()]
+    blocks = _sendable(block for node in nodes for block in node.blocks())
     role = nodes[0].role
     if role == "user" and any(isinstance(b, ToolResult) for b in blocks):
         calls = _calls(before)
@@ -251,6 +251,19 @@ def _merge(nodes: list[SurfaceEvent], before: Message | None) -> Message | None:
         results.sort(key=lambda b: calls[b.tool_use_id])
         blocks = [*results, *(b for b in blocks if not isinstance(b, ToolResult))]
     return Message(role, blocks) if blocks else None
+
+
+def _sendable(blocks: Iterable[Block]) -> list[Block]:
+    """Leave out blank text, which the API refuses (V10), also inside results."""
+    out: list[Block] = []
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            inner = tuple(_sendable(block.content))
+            same = len(inner) == len(block.content)
+            out.append(block if same else ToolResult(block.tool_use_id, inner, block.is_error))
+        elif not isinstance(block, Text) or block.text.strip():
+            out.append(block)
+    return out
 
 
 def _calls(before: Message | None) -> dict[str, int]:

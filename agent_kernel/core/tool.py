@@ -6,7 +6,6 @@ May not decide what is allowed and may not log: `batch.py` runs calls, the guard
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from agent_kernel.core.messages import Block, Json, blocks_of, canonical
+from agent_kernel.core.messages import Block, Json, blocks_of
 from agent_kernel.core.model import ToolSchema
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ class Answer:
         """Return `value` as an Answer: an Answer, a string, blocks, None, or anything's `str()`."""
         if isinstance(value, Answer):
             return value
-        if value is None:
-            return cls(blocks_of("done"))
+        if value is None or value == "":
+            return cls(blocks_of("(no output)"))
         if isinstance(value, (list, tuple)) and value and all(isinstance(v, Block) for v in value):
             return cls(tuple(value))
         return cls(blocks_of(value if isinstance(value, str) else str(value)))
@@ -184,12 +183,6 @@ def input_schema(model: type[BaseModel] | Json) -> Json:
         made.pop("description", None)
         _SCHEMAS[model] = made
     return _SCHEMAS[model]
-
-
-def input_hash(value: Mapping[str, Any]) -> str:
-    """Return the first 32 hex digits of the SHA-256 of the canonical input: key order does not
-    matter."""
-    return hashlib.sha256(canonical(dict(value))).hexdigest()[:32]
 
 
 def tool(
