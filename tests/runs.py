@@ -124,4 +124,6 @@ async def run(session: Session, made: Agent, count: int) -> None:
 def random_turns() -> st.SearchStrategy[list[Turn]]:
     """Up to four turns of up to four steps of up to four calls of any kind."""
     call = st.tuples(st.sampled_from(NAMES), st.integers(0, 3_000))
-    return st.lists(st.lists(st.lists(call, min_size=1, max_size=4), max_size=4), min_size=1, max_size=4)
+    return st.lists(
+        st.lists(st.lists(call, min_size=1, max_size=4), max_size=4), min_size=1, max_size=4
+    )

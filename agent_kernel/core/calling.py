@@ -88,7 +88,8 @@ def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[
         betas=agent.betas if agent.provider.endpoint.betas else (),
         marks=marks,
     )
-    paused = state.answer is not None and state.answer.stop_reason == "pause_turn"
+    last = surface.nodes[-1] if surface.nodes else None
+    paused = isinstance(last, AssistantMessage) and last.stop_reason == "pause_turn"
     violations = validate_messages(messages, agent.profile, tools=tools, sendable=not paused)
     return request, _header(request, agent, tools), [v for v in violations if v.severity == "api"]
 

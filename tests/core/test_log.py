@@ -74,7 +74,7 @@ def test_log_opens_after_a_cut_at_every_byte_and_appends_on_its_own_line(tmp_pat
         assert (damaged.read_bytes() == torn + b"\n") if torn else not damaged.exists()
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 64, b"{\"seq\":", b"nonsense\n", b"[1]\n", b" \n"])
+@pytest.mark.parametrize("tail", [b"\0" * 64, b'{"seq":', b"nonsense\n", b"[1]\n", b" \n"])
 def test_torn_tail_is_put_aside_and_reported(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "a.agent.jsonl"
     whole = made(path)

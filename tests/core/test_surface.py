@@ -14,7 +14,15 @@ from agent_kernel.core.events import (
     TurnStart,
     UserMessage,
 )
-from agent_kernel.core.messages import Message, Text, Thinking, ToolResult, ToolUse, Usage, blocks_of
+from agent_kernel.core.messages import (
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    Usage,
+    blocks_of,
+)
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.session import Session
 from agent_kernel.core.surface import SurfaceError, fold
