@@ -1,1 +1,69 @@
-"""Frames: session logs as tables."""
+"""Frames: session logs as tables, from files or from a live session.
+
+May not read a format itself but our own log; readers join by the group `agent_kernel.transcripts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent_kernel.frames import (
+    accounts,
+    blocks,
+    calls,
+    compactions,
+    frames,
+    records,
+    sessions,
+    tools,
+    turns,
+    work,
+)
+from agent_kernel.frames.frames import Frames, Live, StaleSource
+from agent_kernel.frames.load import Builder
+from agent_kernel.frames.reader import Reader, Readers
+from agent_kernel.frames.scan import Paths
+
+ALL: dict[str, Builder] = {
+    "sessions": sessions.build,
+    "records": records.build,
+    "calls": calls.build,
+    "blocks": blocks.build,
+    "tools": tools.build,
+    "turns": turns.build,
+    "compactions": compactions.build,
+    "files": work.files,
+    "subagents": work.subagents,
+    "tasks": work.tasks,
+    "permissions": work.permissions,
+    "prices": accounts.prices,
+    "issues": accounts.issues,
+}
+
+
+def load(
+    paths: Paths,
+    source: str = "auto",
+    *,
+    readers: Readers | None = None,
+    prices: Sequence[Mapping[str, Any]] = (),
+) -> Frames:
+    """Return the frames of all session files below `paths`: a file, a folder, a glob, or a list.
+
+    `source` forces one reader by name; `readers` replaces the installed ones; `prices` are rows
+    with the columns of the table `prices` and win over the list. Raises FileNotFoundError for a
+    path that is not there, ValueError for an unknown source.
+    """
+    return frames.load(paths, source, readers=readers, prices=prices, tables=ALL)
+
+
+def of(session_or_log: Any, *, prices: Sequence[Mapping[str, Any]] = ()) -> Frames:
+    """Return the frames of a live session or log; equal to `load` of its file but for places.
+
+    Raises TypeError when it has neither `events` nor a `log` with `events`.
+    """
+    return frames.of(session_or_log, prices=prices, tables=ALL)
+
+
+__all__ = ["ALL", "Frames", "Live", "Reader", "StaleSource", "load", "of"]

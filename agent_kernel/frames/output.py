@@ -55,6 +55,14 @@ def _fit(ratios: list[float]) -> tuple[float, float, float]:
     return ratios[last // 2], ratios[round(last * 0.9)], ratios[round(last * 0.1)]
 
 
+def bounds(call: Call) -> tuple[int, int]:
+    """Return the least and most output tokens the call likely had; recorded ones when final."""
+    known = call.output or 0
+    if call.quality == "final":
+        return known, known
+    return max(known, call.output_low or 0), max(known, call.output_high or 0)
+
+
 def best_output(call: Call) -> int:
     """Return the recorded output, or the larger estimate where the record is not final."""
     if call.quality == "final":

@@ -1,14 +1,25 @@
 """Own logs: agent-kernel-log files and live sessions as parts.
 
-May not import the core's event classes: the file format of log.md is the contract.
+May not read another file: a fork's parent is found by the scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import BinaryIO
+import importlib
+import importlib.util
+import json
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Any, BinaryIO
+from zlib import crc32
 
-from agent_kernel.frames.reader import Part
+from agent_kernel.frames import own_rows
+from agent_kernel.frames.own_compactions import Compactions
+from agent_kernel.frames.own_rows import Event, Row
+from agent_kernel.frames.reader import PARTS, Columns, Part
+
+_TORN = "the last line is cut; the next append may complete it"
+_BAD = "the line is not JSON; it is kept as a record without fields"
 
 
 class OwnLog:
@@ -24,5 +35,93 @@ class OwnLog:
         return None
 
     def parts(self, file: BinaryIO, start: int, want: frozenset[str]) -> Iterator[Part]:
-        """Yield the wanted parts from byte `start`."""
-        yield from ()
+        """Yield the wanted parts; a log is folded from its first line whatever `start` says."""
+        rows = OwnRows()
+        offset = 0
+        if start:
+            file.seek(0)
+        for raw in file:
+            if not raw.isspace():
+                rows.take_line(offset, raw)
+            offset += len(raw)
+        for name in PARTS:
+            if name in want and rows.rows[name]:
+                yield name, rows.columns(name)
+
+
+class OwnRows:
+    """The rows of one log, taken event by event."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Row]] = {name: [] for name in PARTS}
+        self._session: str | None = None
+        self._compactions = Compactions()
+
+    def take_line(self, offset: int, raw: bytes) -> None:
+        """Take one line of a file."""
+        place = {"offset": offset, "bytes": len(raw)}
+        try:
+            event = _loads(raw.removeprefix(b"\xef\xbb\xbf"))
+        except (ValueError, RecursionError):
+            torn = not raw.endswith(b"\n")
+            status = "torn" if torn else "bad_json"
+            self.rows["lines"].append({**place, "status": status, "session": self._session})
+            code, text = ("torn_tail", _TORN) if torn else ("bad_json", _BAD)
+            self.rows["issues"].append({**place, "code": code, "message": text, "sample": ""})
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("seq"), int):
+            self.rows["lines"].append({**place, "status": "not_object", "session": self._session})
+            text = "the line is no event: an object with seq is needed"
+            issue = {**place, "code": "not_object", "message": text, "sample": ""}
+            self.rows["issues"].append(issue)
+            return
+        self.take(event, {**place, "crc": crc32(raw.rstrip())})
+
+    def take(self, event: Event, place: Row) -> None:
+        """Take one event; `place` holds its offset (live: its seq) and bytes."""
+        if event.get("type") == "session/header":
+            self._session = event.get("session")
+        session, at = self._session, {"offset": place["offset"]}
+        line = own_rows.line(event, session)
+        self.rows["lines"].append({**line, **place})
+        if line["status"] == "unknown_type":
+            text = f"an event of type {event.get('type')!r}; it is kept as a record"
+            issue = {**at, "bytes": place.get("bytes"), "code": "unknown_type", "message": text}
+            self.rows["issues"].append({**issue, "sample": ""})
+        mine = list(own_rows.blocks(event, session))
+        self.rows["blocks"] += [{**row, **at} for row in mine]
+        for row in own_rows.usage(event, session):
+            row["chars"] = _shown(mine) if event.get("type") == "assistant/message" else None
+            self.rows["usages"].append({**row, **at})
+        found = [*own_rows.marks(event), *self._compactions.take(event, session)]
+        for mark, data in found:
+            row = {**at, "mark": mark, "session": session, "agent": event.get("agent")}
+            row |= {"time": line["time"], "data": json.dumps(data)}
+            self.rows["marks"].append(row)
+
+    def columns(self, name: str) -> Columns:
+        """Return one part as columns."""
+        return {column: [row.get(column) for row in self.rows[name]] for column in PARTS[name]}
+
+
+def live_parts(events: Iterable[Event]) -> dict[str, Columns]:
+    """Return all parts of events in memory, with `file` 0; an event's offset is its seq."""
+    rows = OwnRows()
+    for event in events:
+        rows.take(event, {"offset": event.get("seq"), "bytes": None})
+    return {
+        name: rows.columns(name) | {"file": list(repeat(0, len(rows.rows[name])))} for name in PARTS
+    }
+
+
+def _shown(blocks: list[Row]) -> int:
+    return sum(row.get("chars") or 0 for row in blocks)
+
+
+def _loader() -> Any:
+    if importlib.util.find_spec("orjson") is None:
+        return json.loads
+    return importlib.import_module("orjson").loads
+
+
+_loads = _loader()

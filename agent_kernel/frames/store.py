@@ -21,9 +21,16 @@ class Store:
     def __init__(self, found: Found, readers: Mapping[str, Reader]) -> None:
         self.files = found.files
         self.readers = readers
+        self.live = False
+        self.events: dict[Any, Mapping[str, Any]] = {}
         self._found = found.issues
         self._loaded: frozenset[str] = frozenset()
         self._parts: dict[str, Columns] = {}
+
+    def hold(self, parts: dict[str, Columns]) -> None:
+        """Take parts that come from memory, not from files."""
+        self.live = True
+        self._parts, self._loaded = parts, EVERYTHING
 
     def load(self, want: frozenset[str]) -> None:
         """Read the wanted parts of every file unless they are here."""

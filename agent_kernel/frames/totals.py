@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from agent_kernel.frames.ledger import BUCKETS, Call, Ledger, collect
-from agent_kernel.frames.output import best_output, judge
+from agent_kernel.frames.output import best_output, bounds, judge
 from agent_kernel.frames.pricing import PriceBook
 from agent_kernel.frames.store import Store
 
@@ -142,12 +142,10 @@ def _sum(calls: Iterable[Call], rule: str) -> dict[str, Any]:
 def _note(book: PriceBook, calls: Sequence[Call]) -> dict[str, Any]:
     """Return what is not final about the output tokens, in dollars with low and high."""
     loose = [call for call in calls if call.quality != "final"]
-    bounds = {"usd_best": 0.0, "usd_low": 0.0, "usd_high": 0.0}
+    sums = {"usd_best": 0.0, "usd_low": 0.0, "usd_high": 0.0}
     for call in calls:
-        known = call.output or 0
-        low = max(known, call.output_low or 0) if call.quality != "final" else known
-        high = max(known, call.output_high or 0) if call.quality != "final" else known
-        bounds["usd_best"] += call.usd_best or 0.0
-        bounds["usd_low"] += dollars_with(book, call, low) or 0.0
-        bounds["usd_high"] += dollars_with(book, call, high) or 0.0
-    return {"not_final_calls": len(loose), **bounds}
+        low, high = bounds(call)
+        sums["usd_best"] += call.usd_best or 0.0
+        sums["usd_low"] += dollars_with(book, call, low) or 0.0
+        sums["usd_high"] += dollars_with(book, call, high) or 0.0
+    return {"not_final_calls": len(loose), **sums}

@@ -1,0 +1,195 @@
+"""Frames: one load as lazy pandas tables, with the way back to the bytes.
+
+May not read a byte twice that it holds, nor build a table nobody asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from zlib import crc32
+
+from agent_kernel.frames import schema
+from agent_kernel.frames.chain import Chain
+from agent_kernel.frames.load import Builder, Load
+from agent_kernel.frames.own import live_parts
+from agent_kernel.frames.reader import Readers
+from agent_kernel.frames.scan import File, Found, Paths, find, find_readers
+from agent_kernel.frames.store import Store
+from agent_kernel.frames.totals import totals
+from agent_kernel.frames.unpack import opened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Wired(Protocol):
+    """An event that can say its own log line."""
+
+    def wire(self) -> dict[str, Any]:
+        """Return the event as its line says it, without `h`."""
+
+
+class Live(Protocol):
+    """A log in memory; a session is one by its `log`."""
+
+    @property
+    def events(self) -> Iterable[Wired | Mapping[str, Any]]:
+        """The events so far, in seq order."""
+
+
+class StaleSource(Exception):
+    """The bytes a row came from are not what they were; load again."""
+
+
+class Frames:
+    """The tables of one load as DataFrames: `f.calls`, `f.tools`, … (frames.ALL)."""
+
+    def __init__(self, load: Load, tables: Mapping[str, Builder]) -> None:
+        self._load = load
+        self._tables = tables
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        if name.startswith("_") or name not in self._tables:
+            raise AttributeError(f"{name!r} is no table; there are {', '.join(self._tables)}")
+        return self.table(name)
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *self._tables]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return one table; raises KeyError naming the tables for another name."""
+        if name not in self._tables:
+            raise KeyError(f"{name!r} is no table; there are {', '.join(self._tables)}")
+        if name not in self._frames:
+            self._frames[name] = schema.frame(name, self._load.table(name))
+        return self._frames[name]
+
+    def columns(self, name: str) -> dict[str, list[Any]]:
+        """Return one table as plain lists by column, without pandas; times in milliseconds."""
+        return self._load.table(name)
+
+    def totals(self, **how: Any) -> dict[str, Any]:
+        """Return the object of `agent-kernel totals --json`; `by`, `rule`, `since`, `until`."""
+        return totals(self._load.store, self._load.priced, **how)
+
+    def chain(self, session_id: str, rule: str = "ours") -> pd.DataFrame:
+        """Return the records the model sees now, in order, by rule `ours` or `official`.
+
+        Raises KeyError for an unknown session, ValueError for another rule.
+        """
+        if rule not in ("ours", "official"):
+            raise ValueError(f"rule {rule!r} is not known; give 'ours' or 'official'")
+        chain = self.walk(session_id)
+        ids = [rec.id for rec in (chain.ours if rule == "ours" else chain.official)]
+        records = self.table("records").set_index("record_id", drop=False)
+        return records.loc[ids].reset_index(drop=True)
+
+    def walk(self, session_id: str) -> Chain:
+        """Return the walk of a session with its counts; raises KeyError for an unknown one."""
+        if session_id not in self._load.chains:
+            raise KeyError(f"session {session_id!r} is not in this load")
+        return self._load.chains[session_id]
+
+    def raw(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
+        """Return the JSON objects behind rows that have `record_id`.
+
+        Raises StaleSource when the file changed there, ValueError for rows without record_id.
+        """
+        if "record_id" not in rows:
+            raise ValueError(
+                "these rows have no record_id; take them from records, calls or blocks"
+            )
+        return [self._raw(int(one)) for one in rows["record_id"]]
+
+    def _raw(self, record_id: int) -> dict[str, Any]:
+        rec = self._load.by_id.get(record_id)
+        if rec is None:
+            raise KeyError(f"record {record_id} is not in this load")
+        if self._load.store.live:
+            return dict(self._load.store.events[rec.seq])
+        path = self._load.store.files[rec.file].path
+        stream, _ = opened(path)
+        with stream:
+            stream.seek(rec.offset)
+            line = stream.read(rec.bytes)
+        if rec.crc and crc32(line.rstrip()) != rec.crc:
+            raise StaleSource(f"{path!r} changed at byte {rec.offset}; load it again")
+        value = json.loads(line.decode("utf-8-sig"), strict=False)
+        return value if isinstance(value, dict) else {}
+
+    def save(self, folder: str | Path) -> list[str]:
+        """Write one Parquet file a table into `folder` and return their paths.
+
+        Raises ImportError naming the extra without pyarrow.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise ImportError("install agent-kernel[parquet] to write Parquet") from error
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        written = []
+        for name in self._tables:
+            notes = {
+                column.name: f"{column.unit}: {column.meaning}" for column in schema.schema(name)
+            }
+            table = pa.Table.from_pandas(self.table(name), preserve_index=False)
+            kept = {**(table.schema.metadata or {}), b"agent_kernel": json.dumps(notes).encode()}
+            path = place / f"{name}.parquet"
+            pq.write_table(table.replace_schema_metadata(kept), path)
+            written.append(str(path))
+        return written
+
+    def __repr__(self) -> str:
+        total = self.totals()
+        harnesses = sorted({file.reader for file in self._load.store.files})
+        sessions = len(self._load.assembled.sessions)
+        usd = total["total"]["usd"]
+        return (
+            f"<Frames: {sessions} sessions, {total['total']['calls']:,} calls, "
+            f"{'unknown dollars' if usd is None else f'${usd:,.2f}'}, "
+            f"{sum(total['issues'].values())} issues, from {', '.join(harnesses) or 'nothing'}>"
+        )
+
+
+def load(
+    paths: Paths,
+    source: str = "auto",
+    *,
+    readers: Readers | None = None,
+    prices: Sequence[Mapping[str, Any]] = (),
+    tables: Mapping[str, Builder],
+) -> Frames:
+    """Return the frames of all session files below `paths`.
+
+    Raises FileNotFoundError for a path that is not there, ValueError for an unknown source.
+    """
+    known = find_readers(readers)
+    store = Store(find(paths, known, source), known)
+    return Frames(Load(store, tables, prices), tables)
+
+
+def of(
+    session_or_log: Any,
+    *,
+    prices: Sequence[Mapping[str, Any]] = (),
+    tables: Mapping[str, Builder],
+) -> Frames:
+    """Return the frames of a live session or log: the events in memory, read by nobody again.
+
+    Raises TypeError when it has neither `events` nor a `log` with `events`.
+    """
+    log = getattr(session_or_log, "log", session_or_log)
+    events = getattr(log, "events", None)
+    if events is None:
+        raise TypeError(f"{session_or_log!r} has no events; give a Session or a Log")
+    wired = [one if isinstance(one, Mapping) else one.wire() for one in events]
+    store = Store(Found([File(0, "", "agent_kernel", "1", 0)]), {})
+    store.hold(live_parts(json.loads(json.dumps(one)) for one in wired))
+    store.events = {one["seq"]: one for one in wired}
+    return Frames(Load(store, tables, prices), tables)

@@ -1,0 +1,84 @@
+"""Surface: the fold of a log whose events say themselves what replaces what.
+
+May not guess: an event joins the surface when the log says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from agent_kernel.frames.assemble import Rec, Session
+from agent_kernel.frames.chain import Chain
+from agent_kernel.frames.reader import LOG_ONLY
+
+Said = dict[str, dict[str, Any]]
+
+
+def fold(session: Session) -> Chain:
+    """Set `chain` and `active` of every record of a log session and return the walk."""
+    found = Chain()
+    surfaces = _Surfaces(found)
+    marks: dict[int, Said] = defaultdict(dict)
+    for mark in session.marks:
+        marks[mark.rec.id][mark.kind] = mark.data
+    for rec in session.records:
+        surfaces.take(rec, marks.get(rec.id, {}))
+    for rec in session.records:
+        rec.chain = "side_line" if rec.flags & LOG_ONLY else "history"
+        if rec.agent != "main":
+            rec.chain = "sidechain"
+    by_seq = {rec.seq: rec for rec in session.records}
+    for seq in surfaces.of["main"]:
+        by_seq[seq].chain, by_seq[seq].active = "official", True
+    found.ours = found.official = [rec for rec in session.records if rec.active]
+    return found
+
+
+class _Surfaces:
+    """The surface of every agent, as seqs in order."""
+
+    def __init__(self, found: Chain) -> None:
+        self.of: dict[str, list[int]] = defaultdict(list)
+        self._found = found
+        self._waiting: dict[str, list[tuple[Rec, dict[str, Any]]]] = defaultdict(list)
+        self._hidden: dict[int, list[int]] = {}
+
+    def take(self, rec: Rec, said: Said) -> None:
+        """Apply one event; a replacement that waits for a compaction joins when it commits."""
+        place = said.get("replace")
+        if place is not None and place.get("waits"):
+            self._waiting[str(place["waits"])].append((rec, place))
+        elif place is not None:
+            self._place(rec, place)
+        elif not rec.flags & LOG_ONLY and rec.seq is not None:
+            self.of[rec.agent].append(rec.seq)
+        if "commit" in said:
+            for held, span in self._waiting.pop(str(said["commit"].get("id")), []):
+                self._place(held, span)
+        for back in said.get("undo", {}).get("restores", ()):
+            self._restore(self.of[rec.agent], back)
+
+    def _place(self, rec: Rec, place: dict[str, Any]) -> None:
+        """Append `rec`, or put it in a span's place; the named start may stand after the end."""
+        surface = self.of[rec.agent]
+        start, end = place.get("start"), place.get("end")
+        if rec.seq is None:
+            return
+        if place.get("append"):
+            surface.append(rec.seq)
+            return
+        if start not in surface or end not in surface:
+            text = f"seq {rec.seq} replaces {start}-{end}, which is not on the surface"
+            self._found.issues.append(("bad_provenance", rec, text))
+            surface.append(rec.seq)
+            return
+        low, high = sorted((surface.index(start), surface.index(end)))
+        self._hidden[rec.seq] = surface[low : high + 1]
+        surface[low : high + 1] = [rec.seq]
+
+    def _restore(self, surface: list[int], back: dict[str, Any]) -> None:
+        node = back.get("node")
+        if isinstance(node, int) and node in self._hidden and node in surface:
+            place = surface.index(node)
+            surface[place : place + 1] = self._hidden[node]

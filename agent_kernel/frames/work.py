@@ -1,0 +1,175 @@
+"""Work: the tables of files, sub-agents, tasks and permissions.
+
+May not open a path a transcript names.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from agent_kernel.frames import schema
+from agent_kernel.frames.assemble import Session
+from agent_kernel.frames.load import Load
+from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.tools import READS
+from agent_kernel.frames.turns import SUMS, total
+
+WRITES = ("write", "write_file", "create")
+EDITS = ("edit", "multiedit", "notebookedit", "str_replace", "apply_patch", "notebook")
+Rows = list[dict[str, Any]]
+
+
+def files(load: Load) -> Columns:
+    """Return one row a path and session that tools read, wrote or edited."""
+    groups: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in load.rows("tools"):
+        if row["path"] and _operation(row):
+            groups[row["session_id"], row["path"]].append(row)
+    seqs = load.tool_seqs
+    return schema.of_rows("files", (_file(key, rows, seqs) for key, rows in groups.items()))
+
+
+def _operation(row: dict[str, Any]) -> str | None:
+    name = (row["name"] or "").lower()
+    for kind, names in (("reads", READS), ("writes", WRITES), ("edits", EDITS)):
+        if name in names:
+            return kind
+    return None
+
+
+def _file(key: tuple[str, str], rows: Rows, seqs: dict[tuple[str, str], int]) -> dict[str, Any]:
+    kinds = [_operation(row) for row in rows]
+    places = [seqs[key[0], row["tool_use_id"]] for row in rows]
+    changed = [i for i, kind in enumerate(kinds) if kind != "reads"]
+    read = [row for row, kind in zip(rows, kinds, strict=True) if kind == "reads"]
+    return {
+        "session_id": key[0],
+        "path": key[1],
+        "reads": len(read),
+        "writes": kinds.count("writes"),
+        "edits": kinds.count("edits"),
+        "read_tokens": total(row["result_tokens"] for row in read),
+        "rereads": max(0, len(read) - 1),
+        "first_seq": min(places),
+        "last_seq": max(places),
+        "edited_after_read": any("reads" in kinds[:i] for i in changed),
+        "carry_usd": total(row["carry_usd"] for row in read),
+    }
+
+
+def subagents(load: Load) -> Columns:
+    """Return one row an agent that is not main."""
+    calls: dict[tuple[str, str], Rows] = defaultdict(list)
+    for row in load.rows("calls"):
+        calls[row["session_id"], row["agent_id"]].append(row)
+    blocks: dict[tuple[str, str], set[bool]] = defaultdict(set)
+    part = load.store.part("usages")
+    for file, offset, agent, nested in zip(
+        part["file"], part["offset"], part["agent"], part["nested"], strict=True
+    ):
+        rec = load.assembled.places.get((file, offset))
+        if rec is not None and agent:
+            blocks[rec.session, agent].add(bool(nested))
+    rows = []
+    for session in load.assembled.sessions.values():
+        for agent in _agents(session, calls):
+            mine = calls.get((session.id, agent), [])
+            rows.append(_subagent(session, agent, mine, blocks.get((session.id, agent), set())))
+    return schema.of_rows("subagents", rows)
+
+
+def _agents(session: Session, calls: dict[tuple[str, str], Rows]) -> Iterable[str]:
+    named = {rec.agent: None for rec in session.records if rec.agent != "main"}
+    named |= {agent: None for name, agent in calls if name == session.id and agent != "main"}
+    named |= {str(m.data["agent"]): None for m in session.marked("spawn") if m.data.get("agent")}
+    return named
+
+
+def _subagent(session: Session, agent: str, calls: Rows, nested: set[bool]) -> dict[str, Any]:
+    spawn = [m for m in session.marked("spawn") if m.data.get("agent") == agent]
+    told = spawn[-1].data if spawn else {}
+    times = [rec.time for rec in session.records if rec.agent == agent and rec.time is not None]
+    times += [call[name] for call in calls for name in ("time_first", "time_last") if call[name]]
+    notices = [m.data for m in session.marked("notice") if m.data.get("id") == agent]
+    found = {frozenset({True}): "progress", frozenset({False}): "file"}
+    return {
+        "session_id": session.id,
+        "agent_id": agent,
+        "parent_tool_use": told.get("tool_use_id"),
+        "kind": told.get("kind") or (calls[0]["agent_kind"] if calls else "subagent"),
+        "label": told.get("label"),
+        "depth": told.get("depth") or 1,
+        "started": min(times, default=None),
+        "ended": max(times, default=None),
+        "status": notices[-1].get("status") if notices else told.get("status"),
+        "calls": len(calls),
+        **{name: total(call[name] for call in calls) for name in SUMS},
+        "context_peak": max((call["context"] for call in calls), default=None),
+        "found_in": found.get(frozenset(nested), "both") if nested else None,
+    }
+
+
+def tasks(load: Load) -> Columns:
+    """Return one row a background task, with the notifications of its end."""
+    rows = []
+    for session in load.assembled.sessions.values():
+        found: dict[str, dict[str, Any]] = {}
+        for mark in session.marked("task", "spawn", "notice", "task_end"):
+            name = str(mark.data.get("id") or mark.data.get("agent") or "")
+            if name and (mark.kind != "spawn" or mark.data.get("background")):
+                _task(found.setdefault(name, {"task_id": name, "notices": 0}), mark, session)
+        rows += list(found.values())
+    return schema.of_rows("tasks", rows)
+
+
+def _task(row: dict[str, Any], mark: Any, session: Session) -> None:
+    data, time = mark.data, mark.rec.time
+    row["session_id"] = session.id
+    row.setdefault("agent_id", mark.rec.agent)
+    for name in ("label", "tool_use_id"):
+        if data.get(name) is not None:
+            row.setdefault(name, data[name])
+    if mark.kind in ("task", "spawn"):
+        row.setdefault("kind", data.get("kind") or "agent")
+        row.setdefault("created", time)
+        row.setdefault("started", time)
+        row.setdefault("status", "running")
+    if mark.kind in ("notice", "task_end"):
+        row["status"] = data.get("status") or row.get("status")
+        row["exit_code"] = data.get("exit_code", row.get("exit_code"))
+    if mark.kind == "task_end":
+        row["ended"] = time
+    if mark.kind == "notice":
+        row["notices"] += 1
+        ended = row.setdefault("ended", time)
+        if ended is not None and time is not None:
+            row["notice_lag"] = max(0, time - ended) / 1000
+
+
+def permissions(load: Load) -> Columns:
+    """Return one row a tool call somebody or something decided about."""
+    tools = {(row["session_id"], row["tool_use_id"]): row for row in load.rows("tools")}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for session in load.assembled.sessions.values():
+        for mark in session.marked("ask", "decision"):
+            key = (session.id, str(mark.data["id"]))
+            row = rows.setdefault(
+                key, {"session_id": key[0], "tool_use_id": key[1], "asked": False}
+            )
+            row["name"] = tools.get(key, {}).get("name")
+            row |= {name: value for name, value in mark.data.items() if name in _DECIDED}
+            row["asked"] = row["asked"] or mark.kind == "ask"
+    for key, tool in tools.items():
+        if key not in rows and tool["error_kind"] == "denied":
+            rows[key] = {
+                "session_id": key[0],
+                "tool_use_id": key[1],
+                "name": tool["name"],
+                "verdict": "deny",
+            }
+    return schema.of_rows("permissions", rows.values())
+
+
+_DECIDED = ("rule", "verdict", "by", "waited", "reason", "would_pass")
