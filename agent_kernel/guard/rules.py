@@ -27,6 +27,10 @@ _KNOWN: Final = {kind.casefold(): kind for kind in ("Read", "Edit", "Bash", "Pyt
 }
 
 
+class WrongForm(ValueError):
+    """Settings or rules of another form than they must have; the text names the place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule: the tool's name, its spec (None: the whole tool), and for Bash its words.
@@ -91,18 +95,18 @@ class Rules:
 def parse_rules(value: str | Mapping[str, Any], base: str = "") -> Rules:
     """The rules of a `permissions` mapping or of the one-line form of the case tables.
 
-    Raises ValueError when a list is not a list of strings or the mode is unknown.
+    Raises WrongForm when a list is not a list of strings or the mode is unknown.
     """
     if isinstance(value, str):
         return _from_line(value, base)
     mode = value.get("mode")
     if mode is not None and mode not in MODES:
-        raise ValueError(f"mode {mode!r} is unknown; use one of {', '.join(MODES)}")
+        raise WrongForm(f"mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     found = Rules(mode=mode)
     for effect in EFFECTS:
         texts = value.get(effect) or []
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{effect!r} is {texts!r}; give a list of rule texts")
+            raise WrongForm(f"{effect!r} is {texts!r}; give a list of rule texts")
         for text in texts:
             found = found.plus(_loaded(text, effect, base))
     return found
