@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent_kernel.core.batch import Asker, Judgement, Permit, Runner
 from agent_kernel.core.compaction import Strategy
@@ -16,6 +16,7 @@ from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider, StreamEvent, SystemText
 from agent_kernel.core.prompt import ContextItem, Prompt, PromptContext, Section, assemble
 from agent_kernel.core.session import Session
+from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool, ToolContext
 
 
@@ -67,6 +68,11 @@ class Agent:
     workspace: Path = field(default_factory=Path.cwd)
     variables: Mapping[str, str] = field(default_factory=dict)
     services: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Tasks | None = None
+    wake: Literal["cell", "auto", "off"] = "cell"
+    depth: int = 0
+    forked: bool = False
+    team: str | None = None
     on_stream: Callable[[StreamEvent], None] = lambda _event: None
     on_progress: Callable[[str, str], None] = lambda _id, _text: None
     system: tuple[SystemText, ...] | None = None

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_kernel.core import compaction
+from agent_kernel.core.actions import Action, Ask, Attach, Call, Compact, Drain, End, RunBatch, Wait
 from agent_kernel.core.agent import Agent, Limits
 from agent_kernel.core.batch import Question, Reply, decide, next_batch, run_batch
 from agent_kernel.core.calling import call_model, keep_partial
-from agent_kernel.core.compaction import Trigger
 from agent_kernel.core.events import (
     Attachment,
     Event,
@@ -33,59 +33,8 @@ from agent_kernel.core.model import ProviderError
 from agent_kernel.core.prompt import attachments_due
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import State, inbox_order, urgent
-from agent_kernel.core.tasks import inbox_event
+from agent_kernel.core.tasks import inbox_event, lose_tasks
 from agent_kernel.core.usage import cost
-
-
-@dataclass(frozen=True)
-class Drain:
-    """Put the waiting inbox items on the surface; `items` are their seqs in order."""
-
-    items: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Attach:
-    """Attach the context sections that changed."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Compact:
-    """Shorten the surface first."""
-
-    trigger: Trigger
-
-
-@dataclass(frozen=True)
-class Call:
-    """Send the next request."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """Wait for a person's decision on one call."""
-
-    id: str
-
-
-@dataclass(frozen=True)
-class RunBatch:
-    """Judge and run these calls."""
-
-    ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class End:
-    """Nothing is left to do; `reason` None = no turn is open."""
-
-    reason: TurnReason | None
-    detail: Json | str | None = None
-
-
-Action = Drain | Attach | Compact | Call | Ask | RunBatch | End
 
 
 class TurnError(Exception):
@@ -121,7 +70,7 @@ def next_action(session: Session, agent: Agent) -> Action:
     if state.answer is not None:
         ended = _ended(state)
         if ended is not None and not urgent(state):
-            return ended
+            return _wait_or_end(session, agent, state, ended)
     stop = over_limits(session, agent)
     if stop is not None:
         return stop
@@ -154,6 +103,17 @@ def _ended(state: State) -> End | None:
     if not answer.content:
         return None if state.empty_answers <= 1 else End("completed", "empty")
     return End("completed", None if stop in ("end_turn", "stop_sequence") else stop)
+
+
+def _wait_or_end(session: Session, agent: Agent, state: State, ended: End) -> Action:
+    """Return what follows the last answer: with `wake cell` a turn waits for its background
+    agents."""
+    if ended.reason != "completed" or agent.wake != "cell":
+        return ended
+    if state.inbox:
+        return Drain(tuple(event.seq for event in inbox_order(state)))
+    running = session.running_tasks(agent.id, "agent")
+    return Wait(tuple(running)) if running else ended
 
 
 def _before_request(session: Session, agent: Agent, state: State) -> Action:
@@ -246,6 +206,10 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
         case Call():
             _open_step(session, agent)
             await call_model(session, agent)
+        case Wait():
+            mine = agent.tasks.all if agent.tasks is not None else {}
+            if not lose_tasks(session, lambda task_id: task_id in mine) and agent.tasks:
+                await agent.tasks.wait_any(agent.id)
         case Ask(call_id):
             await _ask(session, agent, call_id)
         case RunBatch():

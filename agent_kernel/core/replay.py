@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from agent_kernel.core.events import Event, RequestContext, RequestHeader, SurfaceEvent
 from agent_kernel.core.messages import Json, dumps, message_of
 from agent_kernel.core.model import Mark, Request, SystemText, ToolSchema
-from agent_kernel.core.surface import Surface
+from agent_kernel.core.surface import Surface, Surfaces
 
 
 def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) -> Request:
@@ -49,15 +49,14 @@ def fingerprint(event: Event) -> str:
 
 def requests(events: Iterable[Event]) -> Iterator[tuple[RequestContext, Request]]:
     """Yield every request of a log in order, rebuilt from the events before it."""
-    surfaces: dict[str, Surface] = {}
+    surfaces = Surfaces()
     headers: dict[int, RequestHeader] = {}
     for event in events:
-        surface = surfaces.setdefault(event.agent, Surface(event.agent))
         if isinstance(event, RequestContext) and event.header in headers:
-            yield event, rebuild(event, headers[event.header], surface)
+            yield event, rebuild(event, headers[event.header], surfaces[event.agent])
         elif isinstance(event, RequestHeader):
             headers[event.seq] = event
-        surface.apply(event)
+        surfaces.apply(event)
 
 
 def request_at(

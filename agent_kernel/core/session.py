@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -38,7 +37,7 @@ from agent_kernel.core.files import DISK, Blobs, Files
 from agent_kernel.core.log import Log, Redact
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.state import CallState, State
-from agent_kernel.core.surface import Surface
+from agent_kernel.core.surface import Surface, Surfaces
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -69,8 +68,8 @@ class Session:
         self.true_inputs: dict[
             str, Json
         ] = {}  # inputs a redaction changed in the log, never written
-        self._surfaces: defaultdict[str, Surface] = _by_agent(Surface)
-        self._states: defaultdict[str, State] = _by_agent(State)
+        self._surfaces = Surfaces()
+        self._states = _States()
         self._files_seen: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
         for event in self.log:
@@ -208,7 +207,7 @@ class Session:
     # ---- folds -----------------------------------------------------------------------------------
 
     def _fold(self, event: Event) -> None:
-        self._surfaces[event.agent].apply(event)
+        self._surfaces.apply(event)
         self._states[event.agent].apply(event)
         match event:
             case FileObserved():
@@ -223,6 +222,9 @@ class Session:
                 self.model = event
             case BudgetSet():
                 self.limits[event.scope] = event.limits
+            case TaskCreated() if event.fork:
+                self.tasks[event.id] = event
+                self._states[event.id].header = self._states[event.agent].header
             case TaskCreated() | TaskFinished() | TaskLost():
                 self.tasks[event.id] = event
 
@@ -238,6 +240,16 @@ class Session:
     def agents(self) -> list[str]:
         """Agent ids in order of their first event."""
         return list(self._states)
+
+    def running_tasks(self, agent: str, kind: str | None = None) -> list[str]:
+        """Return the ids of tasks of `agent` that the log says are running."""
+        return [
+            task_id
+            for task_id, event in self.tasks.items()
+            if isinstance(event, TaskCreated)
+            and event.agent == agent
+            and (kind is None or event.kind == kind)
+        ]
 
     def observed(self, agent: str, path: str) -> str | None:
         """Return the SHA-256 of a file as `agent` last read or wrote it, None when it never did."""
@@ -296,10 +308,7 @@ def _unanswered(state: CallState, why: str) -> ToolResultEvent:
     return ToolResultEvent(id=state.call.id, content=blocks_of(text), is_error=True, meta=meta)
 
 
-def _by_agent(make: Any) -> Any:
-    class ByAgent(defaultdict):  # type: ignore[type-arg]
-        def __missing__(self, agent: str) -> Any:
-            self[agent] = value = make(agent)
-            return value
-
-    return ByAgent()
+class _States(dict[str, State]):
+    def __missing__(self, agent: str) -> State:
+        self[agent] = made = State(agent)
+        return made

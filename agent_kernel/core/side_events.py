@@ -22,8 +22,10 @@ class TaskCreated(Event):
     output: str | None = None
     depth: int = 0
     fork: bool = False
+    fork_at: int | None = None  # last event of the parent's surface that the fork begins with
     team: str | None = None
     isolation: str | None = None
+    awaited: bool = False
     gates: ClassVar[bool] = True
 
 
@@ -46,6 +48,7 @@ class TaskFinished(Event):
     result: str = ""
     exit_code: int | None = None
     seconds: float | None = None
+    awaited: bool = False  # its call waits for it: no notice is due
     gates: ClassVar[bool] = True
 
 
@@ -55,6 +58,7 @@ class TaskLost(Event):
     type: Literal["task/lost"] = "task/lost"
     id: str
     summary: str = ""
+    awaited: bool = False
     gates: ClassVar[bool] = True
 
 

@@ -32,7 +32,6 @@ from agent_kernel.core.events import (
     ToolStart,
     TurnEnd,
     TurnStart,
-    UserMessage,
 )
 from agent_kernel.core.messages import ToolUse, Usage, canonical
 
@@ -90,7 +89,8 @@ class State:
 
     @property
     def uncalled(self) -> list[ToolCall]:
-        """Calls of the answer whose tool/call line was lost with a torn write, made anew from it."""
+        """Calls of the answer whose tool/call line was lost with a torn write, made anew from
+        it."""
         made = calls_of(self.answer) if self.answer is not None else []
         return [call for call in made if call.id not in self.calls]
 
@@ -119,9 +119,6 @@ class State:
                 self._answered(event)
             case CompactionStart() | CompactionEnd():
                 self._compaction(event)
-            case UserMessage():
-                self.prompted = True
-                self._inbox(event)
             case CompactionSummary():
                 self.turn_usage = self.turn_usage + event.usage
                 self.session_usage = self.session_usage + event.usage
@@ -193,17 +190,22 @@ class State:
             self.discovered_names = tuple(dict.fromkeys((*self.discovered_names, *names)))
 
     def _inbox(self, event: Event) -> None:
-        if isinstance(event, (InboxQueued, TaskFinished, TaskLost)):
+        if isinstance(event, InboxQueued) or (
+            isinstance(event, (TaskFinished, TaskLost)) and not event.awaited
+        ):
             self.inbox[event.seq] = event
         elif isinstance(event, (InboxClaimed, InboxDropped)):
             self.inbox.pop(event.item, None)
-        elif event.sources and event.type in ("user/message", "attachment"):
+        if event.type == "user/message":
+            self.prompted = True
+        if event.sources and event.type in ("user/message", "attachment"):
             for seq in event.sources:  # the surface event that cites an item is the claim (F6.4)
                 self.inbox.pop(seq, None)
 
 
 def calls_of(answer: AssistantMessage) -> list[ToolCall]:
-    """Return the tool/call events of an answer: they follow from its blocks and `meta.bad_inputs`."""
+    """Return the tool/call events of an answer: they follow from its blocks and
+    `meta.bad_inputs`."""
     bad = answer.meta.get("bad_inputs", {})
     return [
         ToolCall(

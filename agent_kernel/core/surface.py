@@ -13,6 +13,7 @@ from agent_kernel.core.events import (
     CompactionUndo,
     Event,
     SurfaceEvent,
+    TaskCreated,
     ToolResultEvent,
 )
 from agent_kernel.core.messages import Block, Message, Role, Text, Thinking, ToolResult, ToolUse
@@ -126,6 +127,11 @@ class Surface:
                     self._splice(each)
         elif isinstance(event, CompactionUndo):
             self._undo(event)
+
+    def inherit(self, node: SurfaceEvent) -> None:
+        """Put a node of the parent's surface at the end of a fork's."""
+        self._nodes.append(node)
+        self._track(node)
 
     def _join(self, event: SurfaceEvent) -> None:
         if event.compaction_id is not None and event.replaces is not None:
@@ -300,9 +306,25 @@ def _splits(nodes: Sequence[SurfaceEvent], at: int) -> bool:
     return at > 0 and isinstance(nodes[at], ToolResultEvent)
 
 
+class Surfaces(dict[str, Surface]):
+    """The surfaces of all agents of one log; a fork's begins as its parent's up to `fork_at`."""
+
+    def __missing__(self, agent: str) -> Surface:
+        self[agent] = made = Surface(agent)
+        return made
+
+    def apply(self, event: Event) -> None:
+        """Fold one event of any agent."""
+        self[event.agent].apply(event)
+        if isinstance(event, TaskCreated) and event.fork and event.fork_at is not None:
+            parent = self[event.agent]
+            for node in parent.nodes[: parent.position(event.fork_at) + 1]:
+                self[event.id].inherit(node)
+
+
 def fold(events: Iterable[Event], agent: str = "main") -> Surface:
     """Return the surface of `agent` after `events`."""
-    surface = Surface(agent)
+    surfaces = Surfaces()
     for event in events:
-        surface.apply(event)
-    return surface
+        surfaces.apply(event)
+    return surfaces[agent]
