@@ -92,9 +92,46 @@ def dev_verbs() -> str:
     return table(("`python3 dev.py …`", "what it does"), rows)
 
 
+def flag(value: Any) -> str:
+    """A tool's flag as one word; a function of the input reads "by input"."""
+    return "by input" if callable(value) else "yes" if value else ""
+
+
+def tools() -> str | None:
+    """Every tool of ours in the documented order; an optional parameter is in italics."""
+    module = load("agent_kernel.tools")
+    if module is None:
+        return None
+    rows = []
+    for tool in module.ALL:
+        schema = tool.schema.schema
+        required = set(schema.get("required", ()))
+        names = [f"`{n}`" if n in required else f"*`{n}`*" for n in schema.get("properties", {})]
+        flags = (flag(tool.concurrent), flag(tool.read_only))
+        rows.append((f"`{tool.name}`", cell(tool.description), " ".join(names), *flags))
+    return table(("tool", "what the model is told", "parameters", "concurrent", "read-only"), rows)
+
+
+def columns() -> str | None:
+    """Every table of `frames` with its columns, one Markdown table each."""
+    module = load("agent_kernel.frames.schema")
+    if module is None:
+        return None
+    parts = []
+    for name in module.TABLES:
+        rows = [
+            (f"`{c.name}`", f"`{c.pandas}`", "" if c.unit == "-" else cell(c.unit), cell(c.meaning))
+            for c in module.schema(name)
+        ]
+        parts.append(f"### {name}\n\n{table(('column', 'dtype', 'unit', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
 GENERATORS: dict[str, Callable[[], str | None]] = {
     "core-files": core_files,
     "events": events,
+    "tools": tools,
+    "columns": columns,
     "dev-verbs": dev_verbs,
 }
 

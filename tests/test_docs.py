@@ -105,6 +105,10 @@ def test_no_document_or_source_holds_a_path_of_a_machine_or_a_registry() -> None
     found = [
         name
         for name in listed.stdout.split("\0")
-        if name and (ROOT / name).is_file() and bad.search((ROOT / name).read_bytes())
+        # the cases are other people's inputs, kept byte for byte
+        if name
+        and not name.startswith("tests/cases/")
+        and (ROOT / name).is_file()
+        and bad.search((ROOT / name).read_bytes())
     ]
     assert not found

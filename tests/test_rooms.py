@@ -7,6 +7,7 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Every module and name a file imports, at any depth, dotted; strings of a table too."""
     found: set[str] = set()
@@ -41,6 +43,8 @@ def imported(path: Path) -> set[str]:
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and str(node.value).startswith("agent_kernel."):
             found.add(str(node.value).partition(":")[0])
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"\w+\.py", str(node.value)):
+            found.add(module_of(path.with_name(str(node.value))))  # run as a script of its own
     return found
 
 
