@@ -1,0 +1,216 @@
+"""Approve: a question of the loop put to the person: by the live card, else input(), else denied.
+
+May not judge: an answer is bound to one call, its input's hash and a nonce; any other is ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+from agent_kernel.core.batch import Question, Reply
+from agent_kernel.core.events import PermissionRule
+from agent_kernel.core.messages import Json, canonical
+from agent_kernel.guard.render import visible
+from agent_kernel.kernel.display import PING_SECONDS
+from agent_kernel.kernel.sigint import keyboard_interrupts
+from agent_kernel.widgets.turnview import Ask
+
+if TYPE_CHECKING:
+    from agent_kernel.kernel.permit import Guard
+    from agent_kernel.kernel.workbench import Workbench
+
+WORDS = {
+    "y": "once", "yes": "once", "allow": "once", "once": "once", "t": "turn", "turn": "turn",
+    "n": "deny", "no": "deny", "deny": "deny",
+}  # fmt: skip
+
+
+class Approver:
+    """Asks the person of this kernel; `guard` is that of the turn that runs."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._open: dict[str, tuple[Question, str, asyncio.Future[Reply]]] = {}
+        self.guard: Guard | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """True when somebody may answer: a front end with stdin, or a terminal."""
+        kernel = getattr(self._bench.shell, "kernel", None)
+        if kernel is not None:
+            return bool(getattr(kernel, "_allow_stdin", False))
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    # ---- the loop's asker ------------------------------------------------------------------------
+
+    async def ask(self, question: Question) -> Reply:
+        """Return the person's answer to one call; on the runtime's loop."""
+        display = self._bench.display
+        nonce = secrets.token_hex(16)
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._open[question.id] = (question, nonce, answer)
+        if display is not None:
+            display.asks[question.id] = self._card(question, nonce)
+            display.touch()
+        try:
+            if display is None or not await self._live(display.alive):
+                typed = asyncio.ensure_future(self._typed(question))
+                await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
+                return answer.result() if answer.done() else await typed
+            return await answer
+        finally:
+            self._open.pop(question.id, None)
+            if display is not None:
+                display.asks.pop(question.id, None)
+                display.touch()
+
+    def _card(self, question: Question, nonce: str) -> Ask:
+        rules: tuple[str, ...] = ()
+        if self.guard is not None:
+            rules = self.guard.offers(question.name, question.input)
+        return Ask(nonce=nonce, hash=question.input_hash, rules=rules)
+
+    async def _live(self, alive: asyncio.Event) -> bool:
+        """Tell whether a front end answered, waiting for a new widget's ping."""
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                await alive.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _typed(self, question: Question) -> Reply:
+        """Return the answer typed into input(); denied where there is no stdin."""
+        try:
+            said = await self._bench.runtime.on_main(lambda: _input(_prompt(question)))
+        except (EOFError, OSError, NotImplementedError) as error:
+            return Reply("deny", by="policy", reason=f"nobody is there to ask ({error})")
+        return self._reply(question, said)
+
+    def _reply(self, question: Question, said: str) -> Reply:
+        word, _, rest = said.strip().partition(" ")
+        verb = WORDS.get(word.lower())
+        if verb in {"once", "turn"}:
+            if verb == "turn":
+                self._grant_turn(question)
+            return Reply("allow", reason=rest)
+        return Reply("deny", reason=rest if verb == "deny" else said.strip() or "no answer")
+
+    # ---- clicks and commands ---------------------------------------------------------------------
+
+    def hear(self, message: Json) -> bool:
+        """Take a click of the turn's widget; True when it answered a call. On the runtime's loop.
+
+        A message whose nonce or hash is not the open card's changes nothing.
+        """
+        found = self._open.get(str(message.get("id")))
+        if found is None or found[2].done():
+            return False
+        question, nonce, answer = found
+        if message.get("nonce") != nonce or message.get("hash") != question.input_hash:
+            return False
+        reply = self._clicked(question, message)
+        if reply is None:
+            return False
+        answer.set_result(reply)
+        return True
+
+    def _clicked(self, question: Question, message: Json) -> Reply | None:
+        if message["type"] == "deny":
+            return Reply("deny", reason=str(message.get("reason") or ""))
+        if message["type"] not in ("approve", "edit"):
+            return None
+        scope, rule = message.get("scope", "once"), message.get("rule")
+        if scope == "turn":
+            self._grant_turn(question)
+        if isinstance(rule, str) and self.guard is not None:
+            if rule not in self.guard.offers(question.name, question.input):
+                return None
+            self._bench.session.append(PermissionRule(verdict="allow", rule=rule))
+        try:
+            edited = _edited(question.input, message)
+        except ValueError:
+            return None
+        return Reply("allow", edited_input=edited, rule=rule if isinstance(rule, str) else None)
+
+    def answer(self, call_id: str, reply: Reply, *, turn: bool = False) -> bool:
+        """Answer an open question from a command; False when that call asks nothing now."""
+        found = self._open.get(call_id)
+        if found is None or found[2].done():
+            return False
+        if turn:
+            self._grant_turn(found[0])
+        found[2].get_loop().call_soon_threadsafe(_settle, found[2], reply)
+        return True
+
+    def _grant_turn(self, question: Question) -> None:
+        if self.guard is not None:
+            self.guard.grant_turn(question.name)
+
+    # ---- the ask tool ----------------------------------------------------------------------------
+
+    async def question(
+        self, text: str, options: list[str], multiple: bool, kind: str
+    ) -> str | list[str] | None:
+        """Return the person's answer to a question of the model, None when nobody answers."""
+        lines = [visible(text)]
+        lines += [f"  {n}. {visible(option, one_line=True)}" for n, option in enumerate(options, 1)]
+        hint = "numbers, or your own words" if multiple else "a number, or your own words"
+        lines.append(f"({hint}) " if options else "> ")
+        try:
+            said = await self._bench.runtime.on_main(lambda: _input("\n".join(lines)))
+        except (EOFError, OSError, NotImplementedError):
+            return None
+        return _chosen(said.strip(), options, multiple)
+
+
+def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:
+    if not future.done():
+        future.set_result(reply)
+
+
+def _chosen(said: str, options: list[str], multiple: bool) -> str | list[str] | None:
+    parts = [part.strip() for part in said.replace(",", " ").split()]
+    numbers = [int(part) for part in parts if part.isdigit() and 0 < int(part) <= len(options)]
+    if options and parts and len(numbers) == len(parts):
+        picked = [options[n - 1] for n in numbers]
+        return picked if multiple else picked[0]
+    return said or None
+
+
+def _edited(given: Json, message: Json) -> Json | None:
+    """Return the input with the field a person edited on the card, None when nothing was.
+
+    Raises ValueError when the text stands for the whole input and is no JSON.
+    """
+    field, text = message.get("field"), message.get("text")
+    if message["type"] != "edit" or not isinstance(text, str):
+        return None
+    if not field:
+        made = json.loads(text)
+        return made if isinstance(made, dict) and canonical(made) != canonical(given) else None
+    return {**given, field: text} if given.get(field) != text else None
+
+
+def _prompt(question: Question) -> str:
+    """Return the question as a terminal shows it: the whole input, hidden characters visible."""
+    lines = [f"Allow {question.name}?"]
+    for name, value in question.input.items():
+        text = visible(value if isinstance(value, str) else str(value))
+        lines.append(f"  {name}: {text}" if "\n" not in text else f"  {name}:\n{text}")
+    if question.ask.risk:
+        lines.append(f"  high risk: {question.ask.risk}")
+    if question.ask.reason:
+        lines.append(f"  asked because {question.ask.reason}")
+    lines.append("[y] once, [t] for this turn, [n reason] no: ")
+    return "\n".join(lines)
+
+
+def _input(prompt: str) -> str:
+    """Return one typed line. Raises EOFError, NotImplementedError without stdin, KeyboardInterrupt."""
+    with keyboard_interrupts():
+        return input(prompt)

@@ -1,0 +1,151 @@
+"""Build: the wiring of the roof: settings and environment make an Agent of provider, tools, sections, guard.
+
+May not run anything and may not open a connection: clients are made at the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from agent_kernel import compaction, sections, tools
+from agent_kernel.core.agent import NO_LIMITS, Agent, Limits
+from agent_kernel.core.messages import Json
+from agent_kernel.core.prompt import Section
+from agent_kernel.core.session import Session
+from agent_kernel.core.tool import Tool
+from agent_kernel.guard.calls import Mode
+from agent_kernel.guard.redact import Secrets, redact_json
+from agent_kernel.guard.rules import Rules
+from agent_kernel.kernel.permit import Guard
+from agent_kernel.kernel.settings import Settings
+from agent_kernel.providers import build as build_provider
+from agent_kernel.providers import choose
+
+LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one cell or command line asks for beside the settings; None = as set."""
+
+    model: str | None = None
+    base_url: str | None = None
+    mode: str | None = None
+    max_steps: int | None = None
+    budget: Json = field(default_factory=dict)  # {"dollars": 0.5} or {"tokens": 40000}
+    tools: tuple[Tool, ...] = ()  # functions handed over in the prompt
+    rules: Rules | None = None
+
+    def settings(self) -> Json:
+        """Return what of it makes a turn another turn (its key)."""
+        given = {"mode": self.mode, "max_steps": self.max_steps, "base_url": self.base_url}
+        out: Json = {name: value for name, value in given.items() if value is not None}
+        if self.budget:
+            out["budget"] = self.budget
+        if self.tools:
+            out["tools"] = [tool.schema.wire() for tool in self.tools]
+        return out
+
+
+@dataclass
+class Built:
+    """An agent with what the roof keeps beside it: its guard and why this model was chosen."""
+
+    agent: Agent
+    guard: Guard
+    choice: Any
+
+
+def choice_of(session: Session | None, settings: Settings, options: Options) -> Any:
+    """Return which model answers and why (models.md §7): no network, nothing probed."""
+    chosen = session.model if session is not None else None
+    return choose(
+        model=options.model,
+        base_url=options.base_url,
+        session=chosen,
+        settings={"model": settings.get("model"), "base_url": settings.get("base_url")},
+        env=settings.env,
+    )
+
+
+def redactor(settings: Settings) -> Callable[[Json], Json]:
+    """Return the hook that masks secrets before a line is written."""
+    secrets = Secrets.from_env(settings.env)
+    return lambda wire: redact_json(wire, secrets)
+
+
+def built(
+    session: Session,
+    settings: Settings,
+    options: Options,
+    *,
+    services: Mapping[str, Any],
+    notebook: Callable[[], str] = lambda: "",
+    ask: Any = None,
+    since: float = 0.0,
+) -> Built:
+    """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
+    choice = choice_of(session, settings, options)
+    guard = Guard(
+        session,
+        settings,
+        mode=lambda: mode_of(session, settings, options),
+        notebook=notebook,
+        extra=options.rules,
+        since=since,
+    )
+    agent = Agent(
+        provider=build_provider(choice),
+        model=choice.model,
+        profile=choice.profile,
+        tools=(*tools.ALL, *options.tools),
+        sections=_sections(settings),
+        strategies=compaction.ALL,
+        limits=_turn_limits(session, settings, options),
+        session_limits=_limits(NO_LIMITS, session.limits.get("notebook")),
+        permit=guard.judge,
+        ask=ask,
+        max_tokens=settings.get("max_tokens"),
+        workspace=settings.folder,
+        services=services,
+    )
+    return Built(agent, guard, choice)
+
+
+def mode_of(session: Session, settings: Settings, options: Options) -> Mode:
+    """Return the permission mode that counts: option, session, settings."""
+    return cast(Mode, options.mode or session.mode or settings.get("mode"))
+
+
+def _turn_limits(session: Session, settings: Settings, options: Options) -> Limits:
+    base = Limits(
+        steps=settings.get("max_steps"),
+        tool_calls=settings.get("max_tool_calls"),
+        tokens=settings.get("turn_tokens"),
+        seconds=settings.get("turn_seconds"),
+    )
+    found = _limits(base, session.limits.get("turn"))
+    given = {**options.budget}
+    if options.max_steps is not None:
+        given["steps"] = options.max_steps
+    return _limits(found, given)
+
+
+def _limits(base: Limits, given: Any) -> Limits:
+    values = {name: getattr(base, name) for name in LIMIT_NAMES}
+    values.update({k: v for k, v in (given or {}).items() if k in values})
+    return Limits(**values)
+
+
+def _sections(settings: Settings) -> Sequence[Section]:
+    """Return the room's sections, and the person's own text as the last static one."""
+    text = settings.get("instructions")
+    if not text:
+        return sections.ALL
+    path = settings.folder / text
+    if len(text) < 256 and "\n" not in text and path.is_file():
+        text = path.read_text(encoding="utf-8")
+    own = Section("instructions", True, lambda _context: text, owner="your settings")
+    return (*sections.ALL, own)

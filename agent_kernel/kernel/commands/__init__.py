@@ -1,0 +1,11 @@
+"""Commands: every `%agent` command, one file an area; ALL keeps the documented order.
+
+May not be more than a table: what a command does is in its file.
+"""
+
+from __future__ import annotations
+
+from agent_kernel.kernel.command import Command
+from agent_kernel.kernel.commands.status import STATUS
+
+ALL: dict[str, Command] = {command.name: command for command in (*STATUS,)}

@@ -1,0 +1,221 @@
+"""Display: one turn shown under its cell: one display id, coalesced updates, a final static snapshot.
+
+May not hold a fact: what it shows is folded from the log and from what only streams, each time anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agent_kernel.core.events import Event, ToolResultEvent
+from agent_kernel.core.messages import Json, ToolUse
+from agent_kernel.core.model import Attempt, BlockStart, Delta, Done, StreamEvent
+from agent_kernel.core.session import Session
+from agent_kernel.core.usage import cost
+from agent_kernel.kernel.turns import events_from, record
+from agent_kernel.widgets.anywidgets import turn_widget
+from agent_kernel.widgets.bundle import mime_bundle
+from agent_kernel.widgets.fold import fold_turn
+from agent_kernel.widgets.turnview import Ask, Live, Replayed, TurnView
+
+EVERY = 0.09  # seconds between two updates at most: 11 a second
+PING_SECONDS = 1.0  # a live front end answers a new widget within this time
+TAIL_CHARS = 4_000
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+OnMessage = Callable[[Json], None]
+
+
+class Publisher:
+    """Where displays go: the front end of a kernel, or nowhere until the end in a terminal.
+
+    It keeps the display publisher of its cell: while agent code runs, the shell's own is captured.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        kernel = getattr(shell, "kernel", None)
+        self.rich = kernel is not None
+        self.answers = bool(getattr(kernel, "_allow_stdin", False))  # else nbclient and its like
+        self._publish = shell.display_pub.publish
+
+    def show(self, data: Json, metadata: Json, display_id: str, *, update: bool) -> None:
+        """Publish one bundle under `display_id`."""
+        transient = {"display_id": display_id}
+        self._publish(data=data, metadata=metadata, transient=transient, update=update)
+
+    def show_once(self, data: Json, metadata: Json | None = None) -> None:
+        """Publish one bundle of its own."""
+        self._publish(data=data, metadata=metadata or {})
+
+
+class TurnDisplay:
+    """The live view of the turn whose first event has index `first` in the session's log.
+
+    Its methods may be called from any thread but the coroutine `run`, which is a task of the runtime.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        session: Session,
+        first: int,
+        *,
+        window: int | None = None,
+        on_message: OnMessage = lambda _message: None,
+        sidecar: str | None = None,
+    ) -> None:
+        self.id = f"agent-{secrets.token_hex(8)}"
+        self.asks: dict[str, Ask] = {}
+        self.rich_outputs: list[Json] = []
+        self.alive = asyncio.Event()  # a front end answered
+        self.stopped_by = ""
+        self._publisher = publisher
+        self._session = session
+        self._first = first
+        self._window = window
+        self._sidecar = sidecar
+        self._on_message = on_message
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._dirty = asyncio.Event()
+        self._widget: Any = None
+        self._texts: dict[str, str] = {"text": "", "thinking": "", "input": ""}
+        self._writing = ""
+        self._tails: dict[str, str] = {}
+        self._heard = time.time()
+        self._began = 0.0
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def on_stream(self, event: StreamEvent) -> None:
+        """Take one event of the model's stream; on the runtime's loop."""
+        self._heard = time.time()
+        match event:
+            case Attempt() | Done():
+                self._texts = dict.fromkeys(self._texts, "")
+                self._writing = ""
+            case BlockStart(_index, kind, name, _id):
+                self._writing = name if kind == "tool_use" else ""
+            case Delta(_block, kind, text):
+                self._texts[kind] = self._texts.get(kind, "") + text
+        self._dirty.set()
+
+    def on_progress(self, call_id: str, text: str) -> None:
+        """Take a running call's output as it comes; on the runtime's loop."""
+        self._heard = time.time()
+        self._tails[call_id] = (self._tails.get(call_id, "") + text)[-TAIL_CHARS:]
+        self._dirty.set()
+
+    def on_event(self, event: Event) -> None:
+        """Hear of one stored event; in the log's writer thread."""
+        self._heard = time.time()
+        if isinstance(event, ToolResultEvent):
+            self._tails.pop(event.id, None)
+        self.touch()
+
+    def touch(self) -> None:
+        """Ask for an update, from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._dirty.set)
+
+    # ---- showing it ------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Show the turn and update it until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._open()
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            self._update()
+            await asyncio.sleep(EVERY)
+
+    def _open(self) -> None:
+        view = self.view(live=True)
+        data = mime_bundle(view)
+        if self._publisher.answers:
+            self._widget = turn_widget(view, self._hear)
+            data[WIDGET_MIME] = self._widget_view()
+        if self._publisher.rich:
+            self._publisher.show(data, self._metadata(view), self.id, update=False)
+
+    def _widget_view(self) -> Json:
+        return {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
+
+    def _hear(self, message: Json) -> None:
+        """Take a message of the widget; on the main thread."""
+        if self._loop is None:
+            return
+        if message["type"] == "ping":
+            self._loop.call_soon_threadsafe(self.alive.set)
+        self._loop.call_soon_threadsafe(self._on_message, message)
+
+    def _update(self) -> None:
+        if not self._publisher.rich:
+            return
+        view = self.view(live=True)
+        if self._widget is not None:
+            self._widget.show(view)
+        if self._widget is None or self._unheard():
+            self._publisher.show(mime_bundle(view), self._metadata(view), self.id, update=True)
+
+    def _unheard(self) -> bool:
+        """Tell whether no widget answered in time, so that the html twin is what is seen."""
+        return not self.alive.is_set() and time.monotonic() - self._began > PING_SECONDS
+
+    def view(self, *, live: bool, replayed: Replayed | None = None) -> TurnView:
+        """Return the turn as it stands; `live` False gives what a saved notebook shows."""
+        now: Live | None = None
+        if live:
+            now = Live(
+                now=time.time(),
+                text=self._texts["text"],
+                thinking=self._texts["thinking"],
+                writing=self._writing,
+                heard=self._heard,
+                tails=dict(self._tails),
+                asks=dict(self.asks),
+                stopped_by=self.stopped_by,
+            )
+        events = events_from(self._session, self._first)
+        return fold_turn(events, now, price=price, window=self._window, replayed=replayed)
+
+    def finish(self, *, replayed: Replayed | None = None, update: bool = True) -> TurnView:
+        """Show the last, static state, and what its Python drew as outputs of its own; return the view."""
+        view = self.view(live=False, replayed=replayed)
+        data = mime_bundle(view)
+        if self._publisher.rich:
+            metadata = self._metadata(view, replayed is not None)
+            self._publisher.show(data, metadata, self.id, update=update)
+        else:
+            self._publisher.show_once({"text/plain": data["text/plain"]})
+        for bundle in self.rich_outputs:
+            self._publisher.show_once(bundle)
+        if self._widget is not None:
+            self._widget.close()
+            self._widget = None
+        return view
+
+    def _metadata(self, _view: TurnView, replayed: bool = False) -> Json:
+        made = record(self._session, self._first, replayed=replayed)
+        return {"agent_kernel": {**made, "sidecar": self._sidecar}}
+
+
+def price(model: str, usage: Any) -> float | None:
+    """Return a request's dollars, None when its price is unknown."""
+    return cost(model, usage)
+
+
+def kept_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """Return what of Python's outputs stands under an answer: every figure, and the last table."""
+    figures = [dict(o) for o in outputs if any(kind.startswith("image/") for kind in o)]
+    tables = [dict(o) for o in outputs if "<table" in str(o.get("text/html", ""))]
+    return [*figures, *tables[-1:]]
+
+
+def tool_names(uses: Sequence[ToolUse]) -> str:
+    """Return the names of calls, joined."""
+    return ", ".join(use.name for use in uses)

@@ -1,0 +1,148 @@
+"""Permit: the guard's verdict on a call of this session, as the loop's judgement.
+
+May not decide: it gathers rules, mode and place, and asks the guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_kernel.core.batch import Judgement
+from agent_kernel.core.events import AssistantMessage, ToolCall, ToolResultEvent
+from agent_kernel.core.messages import Json
+from agent_kernel.core.session import Session
+from agent_kernel.core.state import input_hash
+from agent_kernel.core.tool import Tool, ToolContext
+from agent_kernel.guard.calls import Call, Context, Mode, Verdict
+from agent_kernel.guard.evaluate import evaluate
+from agent_kernel.guard.rules import Refused, Rules, parse_rule, parse_rules
+from agent_kernel.kernel.settings import Settings
+
+_TAINTS = ("web", "mcp", "notebook")
+
+
+class Guard:
+    """Judges the calls of one session.
+
+    A rule a person granted counts from `since` (unix seconds) on: grants end with their kernel.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        *,
+        mode: Callable[[], Mode],
+        notebook: Callable[[], str],
+        extra: Rules | None = None,
+        since: float = 0.0,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._mode = mode
+        self._notebook = notebook
+        self._extra = extra or Rules()
+        self._since = since
+        self._granted: tuple[int, set[str]] = (0, set())
+        self._tools: dict[str, Tool] = {}
+
+    def judge(self, tool: Tool, value: Json, context: ToolContext) -> Judgement:
+        """Return what may become of a call: the loop's `permit`."""
+        self._tools[tool.name] = tool
+        verdict = self.verdict(tool, value, context.headless)
+        if verdict.verdict == "ask" and self._for_turn(tool.name, verdict):
+            reason = f"you allowed {tool.name} for this turn"
+            return Judgement("allow", by="rule", stage="grant", reason=reason)
+        return Judgement(
+            "allow"
+            if verdict.verdict == "allow"
+            else "ask"
+            if verdict.verdict == "ask"
+            else "deny",
+            by="rule" if verdict.rule else "policy" if verdict.stage == "headless" else "mode",
+            rule=verdict.rule or None,
+            stage=verdict.stage,
+            parts=verdict.parts,
+            reason=verdict.reason,
+            risk=verdict.risk or None,
+            would_pass=verdict.offers[0] if verdict.offers else None,
+        )
+
+    def verdict(self, tool: Tool, value: Json, headless: bool) -> Verdict:
+        """Return the guard's own words on a call, with the rules it offers."""
+        call = Call(tool.name, value, read_only=tool.is_read_only(tool.parse(value)))
+        return evaluate(call, self.rules(), self._mode(), self._context(call, value, headless))
+
+    def offers(self, name: str, value: Json) -> tuple[str, ...]:
+        """Return the rules a person may be shown for a call that was judged before."""
+        return self.verdict(self._tools[name], value, False).offers if name in self._tools else ()
+
+    def grant_turn(self, name: str) -> None:
+        """Let the tool `name` run without asking until the open turn ends; high risk still asks."""
+        turn = self._session.state().turn
+        names = self._granted[1] if self._granted[0] == turn else set()
+        self._granted = (turn, {*names, name})
+
+    def _for_turn(self, name: str, verdict: Verdict) -> bool:
+        if verdict.risk or verdict.stage != "base":
+            return False
+        turn, names = self._granted
+        return turn == self._session.state().turn and name in names
+
+    def rules(self) -> Rules:
+        """Return the command line's rules, the session's grants, and those of the settings files."""
+        found = self._extra
+        for granted in self._session.rules:
+            if granted.time < self._since:
+                continue
+            rule = parse_rule(granted.rule, granted.verdict)
+            if not isinstance(rule, Refused):
+                found = found.plus(Rules(**{granted.verdict: (rule,)}))
+        for source, path, block in self._settings.permissions():
+            loaded = parse_rules(block, str(path.parent))
+            if source == "project":  # narrows at once; its grants wait for trust
+                loaded = Rules(deny=loaded.deny, ask=loaded.ask)
+            found = found.plus(loaded)
+        return found
+
+    def _context(self, call: Call, value: Json, headless: bool) -> Context:
+        session = self._session
+        log = session.log.path
+        own = () if log is None else (str(log), f"{log}.lock", f"{log}.damaged")
+        blobs = () if session.folder is None else (str(session.folder / "blobs"),)
+        return Context(
+            cwd=str(_bash_folder(session, self._settings.folder, call)),
+            roots=(str(self._settings.folder),),
+            headless=headless,
+            tainted=_tainted(session),
+            denied=own,
+            blobs=blobs,
+            notebook=self._notebook(),
+            repeats=_repeats(session, call.tool, value),
+        )
+
+
+def _bash_folder(session: Session, workspace: Path, call: Call) -> Path:
+    if call.kind != "Bash":
+        return workspace
+    for event in reversed(session.events):
+        if isinstance(event, ToolResultEvent) and "command" in event.meta and "cwd" in event.meta:
+            return workspace / str(event.meta["cwd"])
+    return workspace
+
+
+def _tainted(session: Session) -> bool:
+    nodes = session.surface().nodes
+    return any(getattr(node, "meta", {}).get("taint") in _TAINTS for node in nodes)
+
+
+def _repeats(session: Session, name: str, value: Json) -> int:
+    """Return how often this turn made the same call, this one included."""
+    wanted, count, turn = input_hash(value), 0, session.state().turn
+    for event in reversed(session.events):
+        if event.turn != turn and isinstance(event, AssistantMessage):
+            break
+        if isinstance(event, ToolCall) and event.name == name and event.input_hash == wanted:
+            count += 1
+    return max(1, count)

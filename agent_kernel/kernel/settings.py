@@ -1,0 +1,200 @@
+"""Settings: every key with its default, where its value came from, and which source won.
+
+May not widen by a project's file: that one narrows; its address, model and mode stay inert.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_kernel.core.messages import Json
+
+MODES = ("plan", "ask", "accept-edits", "bypass")
+PREFIX = "AGENT_KERNEL_"
+PROJECT_FILES = (".agent_kernel/settings.local.json", ".agent_kernel/settings.json")
+OTHER_KEYS = {"permissions"}  # of the guard, in the same files
+Reach = Literal["any", "lower", "never"]
+
+
+class SettingsError(ValueError):
+    """A key or value that does not exist: names it, its file and the nearest key."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One setting: `read` turns text into its value; `reach` says what a project's file may do to it."""
+
+    name: str
+    default: Any
+    read: Callable[[Any], Any]
+    doc: str
+    reach: Reach = "any"
+
+
+def _whole(value: Any) -> int:
+    number = int(str(value).replace(",", "").replace("_", ""))
+    if number < 1:
+        raise ValueError("give a whole number above 0")
+    return number
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in words:
+            near = difflib.get_close_matches(str(value), words, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"one of {', '.join(words)}{hint}")
+        return str(value)
+
+    return read
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value not in (None, "", "none") else None
+
+
+KEYS = {
+    key.name: key
+    for key in (
+        Key("model", None, _text, "the model's id; none = by the environment", "never"),
+        Key("base_url", None, _text, "the address of the Messages API", "never"),
+        Key("mode", "ask", _one_of(*MODES), "what may run without asking", "lower"),
+        Key("order", "notebook", _one_of("notebook", "append"), "what a changed earlier cell does"),
+        Key("max_steps", 50, _whole, "steps of one turn", "lower"),
+        Key("max_tool_calls", 200, _whole, "tool calls of one turn", "lower"),
+        Key("max_tokens", 16_384, _whole, "output tokens of one request", "lower"),
+        Key("turn_tokens", 2_000_000, _whole, "tokens of one turn", "lower"),
+        Key("turn_seconds", 1_800, _whole, "seconds of one turn", "lower"),
+        Key("budget_notice", 0.8, float, "share of a budget at which it is said"),
+        Key("instructions", None, _text, "a person's own text at the prompt's end, or its file"),
+        Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One source's value of a key; `why` says why it does not count, "" when it does."""
+
+    source: str
+    value: Any
+    why: str = ""
+
+
+class Settings:
+    """The settings of one session: option, session, environment, project file, user file, default."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        home: Path | None = None,
+    ) -> None:
+        self.folder = folder or Path.cwd()
+        self.env = dict(os.environ if env is None else env)
+        base = self.env.get("XDG_CONFIG_HOME")
+        self.user_file = (
+            Path(base) / "agent_kernel/settings.json"
+            if base
+            else (home or Path.home()) / ".config/agent_kernel/settings.json"
+        )
+        self.session: Json = {}  # %agent config KEY VALUE, of this kernel
+        self._files: dict[Path, tuple[float, Json]] = {}
+
+    def get(self, name: str, option: Any = None) -> Any:
+        """Return the value that counts. Raises SettingsError on an unknown key or an unreadable value."""
+        return next(f.value for f in self.explain(name, option) if not f.why)
+
+    def explain(self, name: str, option: Any = None) -> list[Found]:
+        """Return every source that names the key, the winner first among those without a `why`."""
+        key = self.key(name)
+        found: list[Found] = []
+        if option is not None:
+            found.append(Found("option", _value(key, option, "the option")))
+        if name in self.session:
+            found.append(Found("session", self.session[name]))
+        variable = PREFIX + name.upper()
+        if self.env.get(variable):
+            found.append(Found(variable, _value(key, self.env[variable], variable)))
+        below = [*self._of_file(key, self.user_file), Found("default", key.default)]
+        for path in PROJECT_FILES:
+            for each in self._of_file(key, self.folder / path):
+                found.append(Found(each.source, each.value, _narrower(key, each, below[0])))
+        return [*found, *below]
+
+    def set(self, name: str, value: str) -> Any:
+        """Set a key for this session and return its value. Raises SettingsError."""
+        key = self.key(name)
+        self.session[name] = _value(key, value, "the command")
+        return self.session[name]
+
+    def key(self, name: str) -> Key:
+        """Return the key of a name. Raises SettingsError naming the nearest one."""
+        if name in KEYS:
+            return KEYS[name]
+        raise SettingsError(f"no setting is called {name!r}{_nearest(name)}")
+
+    def permissions(self) -> list[tuple[str, Path, Json]]:
+        """Return (source, file, permissions block) of the files, the nearest first."""
+        files = [("project", self.folder / path) for path in PROJECT_FILES]
+        files.append(("user", self.user_file))
+        return [
+            (source, path, block)
+            for source, path in files
+            if isinstance(block := self._read(path).get("permissions"), dict)
+        ]
+
+    def _of_file(self, key: Key, path: Path) -> list[Found]:
+        data = self._read(path)
+        if key.name not in data:
+            return []
+        return [Found(str(path), _value(key, data[key.name], str(path)))]
+
+    def _read(self, path: Path) -> Json:
+        try:
+            stamp = path.stat().st_mtime
+        except OSError:
+            return {}
+        if path in self._files and self._files[path][0] == stamp:
+            return self._files[path][1]
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise SettingsError(f"settings file {str(path)!r} is no JSON: {error}") from error
+        if not isinstance(data, dict):
+            raise SettingsError(f"settings file {str(path)!r} holds no object; write {{…}}")
+        for name in data:
+            if name not in KEYS and name not in OTHER_KEYS:
+                raise SettingsError(f"{str(path)!r}: no setting is called {name!r}{_nearest(name)}")
+        self._files[path] = (stamp, data)
+        return data
+
+
+def _value(key: Key, given: Any, where: str) -> Any:
+    try:
+        return key.read(given)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"{key.name} in {where} cannot be {given!r}: {error}") from error
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, KEYS, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(KEYS)}"
+
+
+def _narrower(key: Key, project: Found, user: Found) -> str:
+    """Return why a project's value does not count, "" when it may."""
+    if key.reach == "never":
+        return "inert: a project's file may not say where requests go"
+    if key.reach == "any" or project.value == user.value:
+        return ""
+    order = MODES.index if key.name == "mode" else float
+    if order(project.value) > order(user.value):
+        return f"inert: a project's file may only narrow {user.value!r}"
+    return ""

@@ -1,0 +1,166 @@
+"""Workbench: what one kernel keeps for its agent: runtime, settings, the open session, what runs now.
+
+May not hold a fact a restarted kernel would need: that is in the log.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_kernel.core.events import SessionResume
+from agent_kernel.core.messages import Json
+from agent_kernel.core.session import Session
+from agent_kernel.kernel import build, places
+from agent_kernel.kernel.approve import Approver
+from agent_kernel.kernel.display import TurnDisplay, kept_outputs
+from agent_kernel.kernel.mainthread import MainThread
+from agent_kernel.kernel.runtime import Runtime, Submitted
+from agent_kernel.kernel.settings import Settings
+
+
+class OpenNotebook:
+    """The service `notebook`: the open notebook's path and cells; it never writes the file."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    @property
+    def path(self) -> str | None:
+        """The notebook's path relative to the workspace, None where no front end says it."""
+        found = self._bench.notebook
+        return places.shown(found, self._bench.settings.folder) if found else None
+
+    def cells(self) -> list[Json]:
+        """Return the cells as last saved. Raises OSError when the file cannot be read."""
+        import json
+
+        found = self._bench.notebook
+        if found is None or not found.is_file():
+            return []
+        return list(json.loads(found.read_text(encoding="utf-8"))["cells"])
+
+    def propose(self, *, action: str, source: str | None, position: str | None, **_: Any) -> str:
+        """Offer a new cell to the person; only they put it into the notebook."""
+        if action != "insert" or not source:
+            return f"not done: the notebook is open; tell the person what to {action}"
+        self._bench.proposed.append(source)
+        return f"proposed as the next cell (asked for: {position}); the person may take or leave it"
+
+
+class Workbench:
+    """The agent's place in one kernel.
+
+    `session` is opened at first use and writes nothing until a turn does; `running` is the turn that
+    runs now, None between turns.
+    """
+
+    def __init__(self, shell: Any, env: dict[str, str] | None = None) -> None:
+        self.shell = shell
+        self.runtime = Runtime()
+        self.settings = Settings(Path.cwd(), env)
+        self.approver = Approver(self)
+        self.display: TurnDisplay | None = None
+        self.running: Submitted[Any] | None = None
+        self.proposed: list[str] = []
+        self.started = time.time()
+        self.agent_cells = 0  # run in this kernel's life: the place of a cell without an id
+        self.namespace_seen: Json | None = None
+        self._session: Session | None = None
+        self._resumed: set[int] = set()
+        self._main = MainThread(self.runtime, shell, self._drawn)
+        self._pid = os.getpid()
+
+    # ---- where we are ----------------------------------------------------------------------------
+
+    @property
+    def notebook(self) -> Path | None:
+        """The notebook's path, None where no front end says it."""
+        return places.notebook_path(self.shell.user_ns, self.settings.env, self.settings.folder)
+
+    @property
+    def session(self) -> Session:
+        """The open session; opened at the first use, from the file written last."""
+        if self._session is None:
+            log = places.log_path(self.notebook, self.settings.folder)
+            self.open(places.head_of(log))
+        assert self._session is not None
+        return self._session
+
+    @property
+    def opened(self) -> bool:
+        """True once a session was opened."""
+        return self._session is not None
+
+    def open(self, path: Path) -> Session:
+        """Close the session and open the log at `path`. Raises LogError."""
+        notebook = self.notebook.name if self.notebook else None
+        made = Session.open(path, redact=build.redactor(self.settings), notebook=notebook)
+        return self.use(made)
+
+    def use(self, session: Session) -> Session:
+        """Make `session` the open one; the former is closed and stays on disk."""
+        if self._session is not None and self._session is not session:
+            self._session.close()
+        self._session = session
+        self.namespace_seen = None
+        return session
+
+    def ready(self) -> SessionResume | None:
+        """Note in the log that this kernel opened it, once, before it writes anything else."""
+        session = self.session
+        if id(session) in self._resumed:
+            return None
+        self._resumed.add(id(session))
+        fresh = session.log.loaded.events or session.log.inherited
+        return session.resume() if fresh else None
+
+    def made_here(self, session: Session) -> None:
+        """Note that this kernel made the log itself, so that there is nothing to resume."""
+        self._resumed.add(id(session))
+
+    # ---- what runs -------------------------------------------------------------------------------
+
+    def built(self, options: build.Options, *, ask: bool = True) -> build.Built:
+        """Return the agent of the open session with this kernel's services."""
+        return build.built(
+            self.session,
+            self.settings,
+            options,
+            services=self.services(),
+            notebook=lambda: str(self.notebook or ""),
+            ask=self.approver.ask if ask and self.approver.reachable else None,
+            since=self.started,
+        )
+
+    def services(self) -> Json:
+        """Return what the roof hands to tools and sections."""
+        found: Json = {
+            "run_cell": self._main.run_cell,
+            "notebook": OpenNotebook(self),
+            "kernel": "agent_kernel in IPython",
+        }
+        if self.approver.reachable:
+            found["ask"] = self.approver.question
+        return found
+
+    def _drawn(self, outputs: list[Json]) -> None:
+        if self.display is not None:
+            self.display.rich_outputs = kept_outputs([*self.display.rich_outputs, *outputs])
+
+    def on_session(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        """Call `listener` with each stored event until the returned function is called."""
+        log = self.session.log
+        log.listeners.append(listener)
+        return lambda: log.listeners.remove(listener)
+
+    def close(self) -> None:
+        """Close the session and end the runtime thread; a forked child closes nothing."""
+        if os.getpid() != self._pid:
+            return
+        if self._session is not None:
+            self._session.close()
+        self.runtime.close()
