@@ -29,7 +29,8 @@ NAMES = ("look", "touch", "fail", "secret", "missing", "odd")
 
 
 def tools(counter: list[str]) -> tuple[Tool, ...]:
-    """Return a read-only tool, one with a side effect that notes itself in `counter`, and a failing one."""
+    """Return a read-only tool, one with a side effect that notes itself in `counter`, and a
+    failing one."""
 
     @tool(concurrent=True, read_only=True)
     async def look(size: int) -> str:

@@ -277,13 +277,7 @@ def start_turn(
 
     Raises TurnError when a turn is open, or dollars are limited and the model's price is unknown.
     """
-    if session.state(agent.id).turn_open:
-        raise TurnError("a turn is open; finish it with %agent continue or %agent stop")
-    priced = cost(agent.model, Usage(1, 1)) is not None
-    if not priced and (agent.limits.dollars or agent.session_limits.dollars):
-        raise TurnError(
-            f"a dollar budget is set and {agent.model!r} has no price; set a token budget"
-        )
+    _check_start(session, agent)
     content = blocks_of(prompt)
     if not any(getattr(block, "text", "x").strip() for block in content):
         raise TurnError("the prompt is empty; write what the agent should do")
@@ -296,6 +290,28 @@ def start_turn(
     )
     session.append(start, UserMessage(content=content, cell=cell), agent=agent.id)
     return session.state(agent.id).turn
+
+
+def wake_turn(session: Session, agent: Agent) -> int:
+    """Log the start of a turn for what waits in the inbox, without a person's message (F6.8).
+
+    Raises TurnError as `start_turn` does, and when nothing waits.
+    """
+    _check_start(session, agent)
+    if not session.state(agent.id).inbox:
+        raise TurnError("nothing waits in the inbox; a turn needs a prompt")
+    session.append(TurnStart(text="", source="notification"), agent=agent.id)
+    return session.state(agent.id).turn
+
+
+def _check_start(session: Session, agent: Agent) -> None:
+    if session.state(agent.id).turn_open:
+        raise TurnError("a turn is open; finish it with %agent continue or %agent stop")
+    priced = cost(agent.model, Usage(1, 1)) is not None
+    if not priced and (agent.limits.dollars or agent.session_limits.dollars):
+        raise TurnError(
+            f"a dollar budget is set and {agent.model!r} has no price; set a token budget"
+        )
 
 
 async def query(
