@@ -1,0 +1,31 @@
+"""Tools: what a model can call, one file a tool; ALL keeps the documented order.
+
+May not decide what is allowed: the guard judges every call before it runs.
+"""
+
+from __future__ import annotations
+
+from agent_kernel.core.tool import Tool
+from agent_kernel.tools.ask import ASK
+from agent_kernel.tools.bash import BASH
+from agent_kernel.tools.edit import EDIT
+from agent_kernel.tools.glob import GLOB
+from agent_kernel.tools.grep import GREP
+from agent_kernel.tools.notebook import NOTEBOOK
+from agent_kernel.tools.python import PYTHON
+from agent_kernel.tools.read import READ
+from agent_kernel.tools.todo import TODO
+from agent_kernel.tools.write import WRITE
+
+ALL: tuple[Tool, ...] = (
+    READ,
+    WRITE,
+    EDIT,
+    GLOB,
+    GREP,
+    BASH,
+    PYTHON,
+    NOTEBOOK,
+    TODO,
+    ASK,
+)
