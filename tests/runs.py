@@ -112,7 +112,7 @@ def agent(
         profile=ModelProfile("scripted", window=window, max_output=256),
         permit=permit,
         ask=allow,
-        workspace=Path("."),
+        workspace=Path(),
     )
 
 

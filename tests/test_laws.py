@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import CompactionEnd, RequestContext, SurfaceEvent, ToolStart
 from agent_kernel.core.query import End, advance, interrupt, next_action, query, start_turn
 from agent_kernel.core.replay import requests, verify
@@ -248,15 +249,16 @@ def test_interrupt_closes_the_turn_in_every_place() -> None:
     for stop_after in range(8):
         session, made = Session(), agent(turns)
 
-        async def until(count: int) -> None:
-            start_turn(session, made, "go")
-            for _ in range(count):
-                if isinstance(await advance(session, made), End):
-                    return
-            interrupt(session, made)
-
-        asyncio.run(until(stop_after))
+        asyncio.run(_stopped(session, made, stop_after))
         assert not session.state().turn_open
         assert not session.surface().open_calls
         asyncio.run(query(session, agent([[]]), "again"))
         assert verify(session.events).ok
+
+
+async def _stopped(session: Session, made: Agent, count: int) -> None:
+    start_turn(session, made, "go")
+    for _ in range(count):
+        if isinstance(await advance(session, made), End):
+            return
+    interrupt(session, made)

@@ -144,7 +144,7 @@ def test_text_cut_at_the_limit_is_continued_three_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "expected"),
+    "answers, expected",
     [
         ([done(Text("no"), stop="refusal")], ("refused", None)),
         ([done(), done()], ("completed", "empty")),
@@ -191,7 +191,7 @@ def test_a_bug_in_a_tool_ends_the_turn_as_error_with_every_call_answered() -> No
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason", "limit"),
+    "limits, reason, limit",
     [
         (Limits(steps=3), "max_steps", "steps"),
         (Limits(tool_calls=2), "budget", "tool_calls"),

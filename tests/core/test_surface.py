@@ -73,7 +73,7 @@ def test_an_empty_answer_leaves_no_message_and_no_double_role() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "why"),
+    "event, why",
     [
         (said(Text("early")), "no result"),
         (result("zzz"), "no open call"),

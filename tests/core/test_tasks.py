@@ -198,7 +198,7 @@ def test_a_fork_begins_with_its_parents_bytes_and_may_not_fork() -> None:
             return done(Text("good"))
         return fork if len(request.messages) == 1 else done(Text("good"))
 
-    session, main, tasks = made(answer)
+    session, main, _ = made(answer)
     asyncio.run(query(session, main, "go"))
     both = {c.agent: r for c, r in requests(session.events)}
     child = next(name for name in both if name != "main")
@@ -211,7 +211,7 @@ def test_a_fork_begins_with_its_parents_bytes_and_may_not_fork() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "spec", "why"),
+    "change, spec, why",
     [
         ({"forked": True}, Spawn("p", "l"), "inside a forked worker"),
         ({"depth": 3}, Spawn("p", "l"), "3 deep"),
