@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from agent_kernel.core.messages import Json
 from agent_kernel.widgets import diffs, hidden, units
 from agent_kernel.widgets.calls import Call, diff_of, main_field, short_id
 from agent_kernel.widgets.turnview import Approval, Ask, Choice, DiffRow, Glyph, Line, Shown
@@ -16,6 +17,8 @@ WHOLE, HEAD, TAIL = 600, 300, 160
 """Characters: shown whole up to WHOLE, above that HEAD and TAIL with the middle folded."""
 _LEVELS = {"", "low", "medium", "none"}
 _STAGES = {
+    "ask": "an ask rule",
+    "headless": "the mode, nobody being here",
     "path": "the path check",
     "address": "the address check",
     "taint": "untrusted text in view",
@@ -25,6 +28,8 @@ _STAGES = {
 }
 _EDITED = {"edit": "new", "write": "content", "notebook": "source"}
 """Tools whose card is a diff, with the input field that Edit… opens."""
+
+_WHOLE = {("bash", "command"), ("python", "code")}
 
 
 def approval(call: Call, ask: Ask | None, mode: str, live: bool) -> Approval:
@@ -92,15 +97,24 @@ def _path(call: Call) -> str:
 
 def _exact(call: Call) -> tuple[Shown, dict[str, str], str]:
     """Return the exact text in its parts, what Edit… opens, and the size when it was folded."""
-    main = main_field(call.call.name, call.input)
-    alone = main is not None and len([v for v in call.input.values() if v is not None]) == 1
-    if alone or (main in {"command", "code"} and call.call.name in {"bash", "python"}):
-        text, field = str(call.input[str(main)]), str(main)
-    else:
-        text, field = json.dumps(call.input, ensure_ascii=False, indent=2), ""
+    text, field = _text(call.call.name, call.input)
     shown = fold(text)
     note = f"{len(text):,} characters" if shown["hidden"] else ""
-    return shown, {"field": field, "text": text}, note
+    return shown, {"field": field, "text": text.encode("utf-8", "replace").decode()}, note
+
+
+def exact(name: str, given: Json) -> Line:
+    """Return the exact text of a call: its command or code, else its whole input as JSON."""
+    return hidden.spans(_text(name, given)[0])
+
+
+def _text(name: str, given: Json) -> tuple[str, str]:
+    """Return the exact text of a call and the input field it is, "" for the whole input."""
+    main = main_field(name, given)
+    alone = main is not None and len([v for v in given.values() if v is not None]) == 1
+    if main is not None and (alone or (name, main) in _WHOLE):
+        return str(given[main]), main
+    return json.dumps(given, ensure_ascii=False, indent=2), ""
 
 
 def fold(text: str) -> Shown:
@@ -134,12 +148,12 @@ def _bullets(call: Call, ask: Ask | None, high: bool) -> list[Line]:
         out += [hidden.spans(line) for line in str(asked.risk).split("\n") if line.strip()]
     if call.call.name == "python":
         out.append([["t", "It can do whatever you can: your variables, files and network."]])
-    if asked.reason:
+    if asked.reason and asked.reason != asked.risk:
         out.append(hidden.spans(" ".join(asked.reason.split())))
     extra = ask.bullets if ask is not None else ()
     out += [hidden.spans(line) for line in extra]
     for part in asked.parts:
-        if part not in asked.reason:
+        if part not in asked.reason and part not in call.input.values():
             out.append([["t", "Asks for: "], *_code(part)])
     names = [name for text in _strings(call.input) for name in hidden.names_in(text)]
     if names:

@@ -22,6 +22,7 @@ from agent_kernel.core.events import (
     ToolStart,
 )
 from agent_kernel.core.messages import Image, Json, text_of
+from agent_kernel.core.usage import estimate
 from agent_kernel.widgets import diffs, hidden, units
 from agent_kernel.widgets.turnview import Body, DiffRow, Glyph, Item, Line, Live
 
@@ -117,15 +118,19 @@ def state(call: Call, live: bool) -> tuple[Glyph, str]:
     return ("none", "next") if live else ("off", "never ran")
 
 
+_ENDS: dict[str, tuple[Glyph, str]] = {
+    "denied": ("off", "denied"),
+    "not_started": ("off", "never ran"),
+    "outcome_unknown": ("unknown", "outcome unknown"),
+    "timeout": ("err", "timed out"),
+}
+"""States by the `error_kind` of a result's meta (core/session.py, core/batch.py)."""
+
+
 def _ended(call: Call, result: ToolResultEvent) -> tuple[Glyph, str]:
     if not result.is_error:
         return "ok", "done"
-    if call.decision is not None and call.decision.verdict == "deny":
-        return "off", "denied"
-    closed = result.meta.get("closed") or result.meta.get("interrupted")
-    if closed:
-        return ("unknown", "outcome unknown") if call.start is not None else ("off", "never ran")
-    return "err", "failed"
+    return _ENDS.get(str(result.meta.get("error_kind")), ("err", "failed"))
 
 
 def took(call: Call, now: float | None) -> float | None:
@@ -139,11 +144,11 @@ def took(call: Call, now: float | None) -> float | None:
 
 
 def size(result: ToolResultEvent) -> str:
-    """Return the tokens of a result; uncounted ones are taken at 4 characters each, marked ~."""
+    """Return the tokens of a result; uncounted ones are estimated and marked ~."""
     said = result.meta.get("tokens")
     if isinstance(said, int):
         return units.count(said, "token")
-    return "~" + units.count(max(1, len(text_of(result.content)) // 4), "token")
+    return "~" + units.count(max(1, estimate(len(text_of(result.content)))), "token")
 
 
 def row(call: Call, live: Live | None, over: bool) -> Item:
@@ -163,7 +168,7 @@ def row(call: Call, live: Live | None, over: bool) -> Item:
         "seconds": took(call, live.now if live is not None else None),
         "ticking": running and live is not None,
         "size": size(call.result) if word == "done" and call.result is not None else word,
-        "open": running or word == "failed" or bool(body.get("diff")),
+        "open": running or glyph == "err" or bool(body.get("diff")),
         "body": body,
     }
 
@@ -227,6 +232,8 @@ def diff_of(call: Call) -> list[DiffRow]:
     """Return the diff of an edit or a write: by the result's meta or text, else by its input."""
     meta: Json = call.result.meta if call.result is not None else {}
     said = meta.get("diff")
+    if isinstance(said, str) and said.startswith("+"):
+        return diffs.added(said)
     if not isinstance(said, str) and call.call.name in {"edit", "write", "notebook"}:
         said = text_of(call.result.content) if call.result is not None else ""
     if isinstance(said, str) and said:

@@ -36,6 +36,12 @@ def unified(text: str) -> list[DiffRow]:
     return rows
 
 
+def added(text: str) -> list[DiffRow]:
+    """Return the rows of a new file, each line of `text` after its `+`."""
+    lines = (line.removeprefix("+") for line in text.rstrip("\n").split("\n"))
+    return [[None, number, "+", hidden.shown(line)] for number, line in enumerate(lines, 1)]
+
+
 def _row(line: str, old: int, new: int) -> DiffRow:
     sign = line[0]
     text = hidden.shown(line[1:])
@@ -51,8 +57,7 @@ def of_input(name: str, given: Mapping[str, object]) -> list[DiffRow]:
     if name == "edit" and isinstance(given.get("old"), str) and isinstance(given.get("new"), str):
         return _between(str(given["old"]), str(given["new"]))
     if name == "write" and isinstance(given.get("content"), str):
-        lines = str(given["content"]).rstrip("\n").split("\n")
-        return [[None, number, "+", hidden.shown(line)] for number, line in enumerate(lines, 1)]
+        return added(str(given["content"]))
     return []
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_kernel.widgets import hidden
 from agent_kernel.widgets.turnview import DiffRow, Line
 
 
@@ -90,10 +91,15 @@ Block = Head | Para | Prose | Pre | Diff | Items | Table | Pairs | Fold | Comman
 
 
 def text(value: object) -> Line:
-    """Return `value` as a line of one text span."""
-    return [["t", str(value)]]
+    """Return `value` on one line as spans, hidden characters named."""
+    return [["t", hidden.one_line(str(value))]]
 
 
 def code(value: object) -> Line:
-    """Return `value` as a line of one code span."""
-    return [["c", str(value)]]
+    """Return `value` on one line as one code span, hidden characters named."""
+    return [["c", hidden.one_line(str(value))]]
+
+
+def number(value: int | None) -> Line:
+    """Return a count with thousands; unknown is a dash."""
+    return [["t", f"{value:,}" if value is not None else "–"]]

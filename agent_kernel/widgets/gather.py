@@ -27,6 +27,7 @@ from agent_kernel.core.events import (
     UserMessage,
 )
 from agent_kernel.core.messages import Block, Raw, Text, Thinking, ToolUse, text_of
+from agent_kernel.core.usage import estimate
 from agent_kernel.widgets import calls, hidden, units
 from agent_kernel.widgets.turnview import Item, Line, Live
 
@@ -112,7 +113,7 @@ def _of_call(
 def _said(state: Folding, event: AssistantMessage) -> None:
     for at, block in enumerate(event.content):
         key = f"{event.seq}.{at}"
-        text = hidden.prose(_text(block))
+        text = hidden.output(_text(block))
         if isinstance(block, ToolUse):
             state.order.append(block.id)
             state.answer = ""
@@ -130,7 +131,7 @@ def _text(block: Block) -> str:
 
 
 def _thinking(key: str, text: str, seconds: object = None) -> Item:
-    tokens = "~" + units.count(max(1, len(text) // 4), "token")
+    tokens = "~" + units.count(max(1, estimate(len(text))), "token")
     return {
         "kind": "thinking",
         "key": key,
@@ -173,9 +174,9 @@ def stream(state: Folding, live: Live) -> None:
         state.order.append(_thinking("live.thinking", live.thinking) | {"ticking": False})
     if live.text.strip():
         state.order.append(
-            {"kind": "text", "key": "live", "md": hidden.prose(live.text), "streaming": True}
+            {"kind": "text", "key": "live", "md": hidden.output(live.text), "streaming": True}
         )
-        state.answer = hidden.prose(live.text)
+        state.answer = hidden.output(live.text)
     if live.writing:
         item: Item = {
             "kind": "call",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
+from agent_kernel.guard import render
 from agent_kernel.widgets import diffs, markdown
 from agent_kernel.widgets.doc import (
     Block,
@@ -40,7 +40,7 @@ def html(blocks: Sequence[Block]) -> str:
 def _esc(text: str) -> str:
     # The class keeps MathJax out; where a sanitizer drops it, a delimiter alone in its element
     # pairs with no other (MathJax joins text across comments and entities, not across elements).
-    return _MATH.sub(lambda found: f"<span>{found.group()}</span>", escape(text, quote=True))
+    return _MATH.sub(lambda found: f"<span>{found.group()}</span>", render.html(text))
 
 
 def line(spans: Line) -> str:
@@ -147,7 +147,7 @@ def _inline(nodes: Sequence[Any]) -> str:
         elif kind == "br":
             out.append("<br>")
         elif kind == "a":
-            href = escape(node[1], quote=True)
+            href = render.html(node[1])
             words = _inline(node[2])
             out.append(f'<a href="{href}" rel="noopener noreferrer" target="_blank">{words}</a>')
         else:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from agent_kernel.guard.markdown import safe_link
+
 Node = dict[str, Any]
 """A block: {"b": p|h|code|ul|ol|quote|table|hr, …}. Inline: [kind, …], kind t c b i s a br."""
 
@@ -30,7 +32,6 @@ _INLINE = re.compile(
     r"|~~(?=\S)(?P<s>[^~]{1,1000}?)(?<=\S)~~"
     r"|(?P<br>(?: {2,}|\\)\n)"
 )
-_LINK = re.compile(r"^(?:https?://|#)", re.IGNORECASE)
 _DEEP = 6
 
 
@@ -193,7 +194,7 @@ def _node(found: re.Match[str], depth: int) -> list[Any]:
     if group["label"] is not None:
         return _link(group["label"], group["href"])
     if group["url"] is not None:
-        return ["a", group["url"], [["t", group["url"]]]]
+        return _link(group["url"], group["url"])
     if group["br"] is not None:
         return ["br"]
     for name, tag in (("b", "b"), ("b2", "b"), ("i", "i"), ("i2", "i"), ("s", "s")):
@@ -205,6 +206,5 @@ def _node(found: re.Match[str], depth: int) -> list[Any]:
 
 def _link(label: str, href: str) -> list[Any]:
     words = [["t", label]] if "`" not in label else [["c", label.strip("`")]]
-    if not _LINK.match(href):
-        return ["t", label]
-    return ["a", href, words]
+    safe = safe_link(href)
+    return ["a", safe, words] if safe is not None else ["t", label]

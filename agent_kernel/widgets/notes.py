@@ -196,7 +196,8 @@ def _kept(state: Folding, seen: Sequence[Event]) -> str:
     unknown = [
         f"{hidden.one_line(c.call.name)} {short_id(c.call.id)}"
         for c in state.calls.values()
-        if c.start is not None and (c.result is None or c.result.meta.get("closed"))
+        if c.start is not None
+        and (c.result is None or c.result.meta.get("error_kind") == "outcome_unknown")
     ]
     kept = f"{units.count(whole, 'whole step')} kept" if whole else "no step was completed"
     if unknown:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
+from agent_kernel.guard import render
 from agent_kernel.widgets import diffs
-from agent_kernel.widgets import markdown as md
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -159,7 +158,7 @@ def _markdown(block: Block) -> str:
         case Para():
             return line(block.line)
         case Prose():
-            return "\n\n".join(map(_node, md.blocks(block.md)))
+            return render.markdown(block.md)
         case Pre():
             return fenced(raw(block.line))
         case Diff():
@@ -193,64 +192,3 @@ def _grid(table: Table) -> str:
         [[f"**{escaped(raw(c))}**" if raw(c) else "" for c in table.total]] if table.total else []
     )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _node(node: md.Node) -> str:
-    match node["b"]:
-        case "p":
-            return _inline(node["in"])
-        case "h":
-            return f"{'#' * min(6, node['level'] + 2)} {_inline(node['in'])}"
-        case "code":
-            return fenced(node["text"], re.sub(r"[^\w+#.-]", "", node["lang"]))
-        case "ul" | "ol":
-            return _list(node)
-        case "quote":
-            inner = "\n\n".join(map(_node, node["blocks"]))
-            return "\n".join(f"> {one}".rstrip() for one in inner.split("\n"))
-        case "table":
-            marks = ["---:" if end else "---" for end in node["right"]]
-            marks += ["---"] * (len(node["head"]) - len(marks))
-            rows = [list(map(_cell, row)) for row in [node["head"], *node["rows"]]]
-            rows.insert(1, marks[: len(node["head"])])
-            return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    return "---"
-
-
-def _cell(nodes: Sequence[Any]) -> str:
-    return _inline(nodes).replace("\n", " ")
-
-
-def _list(node: md.Node) -> str:
-    out = []
-    for at, item in enumerate(node["items"]):
-        mark = f"{node['start'] + at}." if node["b"] == "ol" else "-"
-        inner = "\n\n".join(map(_node, item))
-        pad = " " * (len(mark) + 1)
-        body = "\n".join(f"{pad}{one}" if one else "" for one in inner.split("\n"))
-        out.append(f"{mark} {body[len(pad) :]}")
-    return "\n".join(out)
-
-
-_MARKS = {"b": "**", "i": "*", "s": "~~"}
-
-
-def _inline(nodes: Sequence[Any]) -> str:
-    out = []
-    for node in nodes:
-        kind = node[0]
-        if kind == "t":
-            out.append(escaped(node[1]))
-        elif kind == "c":
-            out.append(coded(node[1]))
-        elif kind == "br":
-            out.append("  \n")
-        elif kind == "a":
-            out.append(f"[{_inline(node[2])}]({_href(node[1])})")
-        else:
-            out.append(f"{_MARKS[kind]}{_inline(node[1])}{_MARKS[kind]}")
-    return "".join(out)
-
-
-def _href(href: str) -> str:
-    return re.sub(r"[<>()\\`\s\"']", lambda found: f"%{ord(found.group()):02X}", href)

@@ -224,7 +224,13 @@ def denied() -> list[Event]:
     story.add(ToolAsk, id=call, rule="ask Bash(git push:*)", stage="ask", risk="Rewrites history.")
     reason = "not on a Friday"
     story.add(ToolDecision, 4.0, id=call, verdict="deny", by="person", reason=reason)
-    story.add(ToolResultEvent, id=call, content=f"denied by the user: {reason}", is_error=True)
+    story.add(
+        ToolResultEvent,
+        id=call,
+        content=f"Denied, nothing was run: {reason}",
+        is_error=True,
+        meta={"error_kind": "denied"},
+    )
     story.add(StepEnd)
     story.say("I did not push.")
     return story.end()
@@ -241,7 +247,7 @@ def interrupted() -> list[Event]:
         id="toolu_05bash0001",
         content="interrupted, outcome unknown",
         is_error=True,
-        meta={"closed": "interrupted"},
+        meta={"error_kind": "outcome_unknown"},
     )
     return story.end("interrupted")
 
