@@ -5,6 +5,7 @@ May not follow links, run a preprocessor, or search what ignore files hide.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Literal
@@ -13,6 +14,7 @@ from pydantic import Field
 
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
+from agent_kernel.guard.paths import secret
 from agent_kernel.tools import engine, files, globs
 
 TIMEOUT = 20.0  # seconds
@@ -42,14 +44,18 @@ class GrepInput(Input):
 class Found:
     """Collects an engine's output: the first `limit` hits as text, the rest counted."""
 
-    def __init__(self, mode: str, limit: int, wanted: Callable[[str], bool]) -> None:
+    def __init__(
+        self, mode: str, limit: int, wanted: Callable[[str], bool], may_read: Callable[[str], bool]
+    ) -> None:
         self.mode = mode
+        self.may_read = may_read
         self.limit = limit
         self.wanted = wanted
         self.hits = 0  # matching lines, or files
         self.lines: list[str] = []
         self._rest = b""
         self._seen: dict[bytes, str | None] = {}
+        self.withheld: list[str] = []  # files whose reading a person has to allow by name
 
     def take(self, chunk: bytes) -> None:
         """Take the next bytes of the engine."""
@@ -94,7 +100,10 @@ class Found:
     def _name(self, raw: bytes) -> str | None:
         if raw not in self._seen:
             name = raw.decode("utf-8", "replace").removeprefix("./")
-            self._seen[raw] = name if self.wanted(name) else None
+            allowed = self.may_read(name)
+            self._seen[raw] = name if allowed and self.wanted(name) else None
+            if not allowed:
+                self.withheld.append(name)
         return self._seen[raw]
 
     @property
@@ -105,12 +114,16 @@ class Found:
 
 
 async def search(
-    query: engine.Query, limit: int, program: str | None, timeout: float = TIMEOUT
+    query: engine.Query,
+    limit: int,
+    program: str | None,
+    timeout: float = TIMEOUT,
+    may_read: Callable[[str], bool] | None = None,
 ) -> tuple[Found, engine.Ran]:
     """Return what the engine found. Raises ToolError with its words when it refuses the pattern."""
     try:
         wanted = globs.name_or_path(query.glob) if query.glob else _any
-        found = Found(query.mode, limit, wanted)
+        found = Found(query.mode, limit, wanted, may_read or _any)
         ran = await engine.run(query, found.take, timeout, program)
     except ValueError as error:
         raise ToolError(str(error)) from None
@@ -128,6 +141,18 @@ def _any(_name: str) -> bool:
     return True
 
 
+def _permitted(ctx: ToolContext, place: files.Place) -> Callable[[str], bool]:
+    """What may be shown: the file the call names was judged; others may hold secrets."""
+    base, named = files.root(ctx), place.target.real
+    judge: Callable[[str], bool] = ctx.services.get("may_read", _any)
+
+    def may_read(name: str) -> bool:
+        path = os.path.normpath(base / name)
+        return path == named or (not secret(path) and judge(path))
+
+    return may_read
+
+
 async def run(value: GrepInput, ctx: ToolContext) -> Answer:
     """Return the matches in path order, at most `limit`, and how many there are in all."""
     place = files.locate(ctx, value.path)
@@ -142,20 +167,23 @@ async def run(value: GrepInput, ctx: ToolContext) -> Answer:
         value.context,
         value.ignore_case,
     )
-    found, ran = await search(query, value.limit, engine.ripgrep())
+    may_read = _permitted(ctx, place)
+    found, ran = await search(query, value.limit, engine.ripgrep(), may_read=may_read)
     cut = found.hits > value.limit or ran.code is None
     meta: Json = {"path": place.name, "engine": ran.engine, "matched": found.hits}
     meta |= {"truncated": cut, "taint": "repo", "tier": "text"}
+    held = f"\n[not shown, read it by name: {', '.join(found.withheld[:10])}]"
+    held = held if found.withheld else ""
     if not found.hits:
         where = f"{place.name} (glob {value.glob!r})" if value.glob else place.name
-        return text_answer(f"no match for {value.pattern!r} in {where}", **meta)
+        return text_answer(f"no match for {value.pattern!r} in {where}{held}", **meta)
     word = "matching lines" if value.mode == "lines" else "files"
     text = found.text
     if found.hits > value.limit:
         text += f"\n[{value.limit} of {found.hits:,} {word} shown; narrow pattern, path or glob]"
     if ran.code is None:
         text += f"\n[stopped after {TIMEOUT:.0f} s: there may be more]"
-    return text_answer(text, **meta)
+    return text_answer(text + held, **meta)
 
 
 GREP = Tool(

@@ -230,6 +230,23 @@ async def test_a_long_line_is_cut(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("program", ENGINES)
+async def test_secrets_are_found_only_in_a_file_that_was_named(
+    bench: Bench, program: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.file(".env", "PASSWORD=not-a-real-one\n")
+    bench.file("a.py", "PASSWORD = read()\n")
+    bench.file("private/b.py", "PASSWORD = 1\n")
+    bench.services["may_read"] = lambda path: "/private/" not in path
+    monkeypatch.setattr(engine, "ripgrep", lambda: program)
+    assert await bench.text(GREP, pattern="PASSWORD") == (
+        "a.py:1:PASSWORD = read()\n[not shown, read it by name: .env, private/b.py]"
+    )
+    assert (
+        await bench.text(GREP, pattern="PASSWORD", path=".env") == ".env:1:PASSWORD=not-a-real-one"
+    )
+
+
+@pytest.mark.parametrize("program", ENGINES)
 async def test_files_over_5_mib_are_not_searched(bench: Bench, program: str | None) -> None:
     bench.file("big", b"x\n" * (3 << 20) + b"needle\n")
     bench.file("small", b"needle\n")
