@@ -1,0 +1,135 @@
+"""Watchdog: ends a stream in which nothing of content comes any more.
+
+May not retry, and is fed by content events alone: a ping never reaches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+from agent_kernel.core.model import (
+    Endpoint,
+    ModelInfo,
+    Provider,
+    ProviderError,
+    Request,
+    Stall,
+    StreamEvent,
+)
+
+HIDDEN_THINKING = 300.0  # seconds of quiet while thinking that is not shown
+
+
+@dataclass
+class Watchdog:
+    """A provider whose streams raise kind `stall` after too much quiet.
+
+    The first event may take `endpoint.first` seconds, each later one `endpoint.gap`; `clock` and
+    `sleep` are in seconds.
+    """
+
+    inner: Provider
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The inner provider's endpoint."""
+        return self.inner.endpoint
+
+    @property
+    def name(self) -> str:
+        """The inner provider's name."""
+        return self.inner.name
+
+    async def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
+        """Yield the inner events. Yields Stall and raises ProviderError(`stall`) on quiet."""
+        gap = self._gap(request)
+        quiet = _Quiet(self.clock, self.sleep, self.endpoint.first)
+        events = cast("AsyncGenerator[StreamEvent]", self.inner.stream(request))
+        async with aclosing(events):
+            try:
+                while True:
+                    event = await quiet.next(events)
+                    if event is None:
+                        break
+                    yield event
+                    quiet.allow(gap)
+            except _TooQuiet as stall:
+                yield Stall(stall.seconds)
+                text = f"nothing came for {stall.seconds:.0f} s"
+                raise ProviderError("stall", text, retryable=True) from None
+            finally:
+                quiet.stop()
+
+    def _gap(self, request: Request) -> float:
+        thinking = request.params.get("thinking")
+        hidden = isinstance(thinking, dict) and thinking.get("display") == "omitted"
+        return max(self.endpoint.gap, HIDDEN_THINKING) if hidden else self.endpoint.gap
+
+    async def count(self, request: Request) -> int | None:
+        """Return what the inner provider counts."""
+        return await self.inner.count(request)
+
+    async def models(self) -> list[ModelInfo]:
+        """Return the inner provider's models."""
+        return await self.inner.models()
+
+
+class _TooQuiet(Exception):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class _Quiet:
+    """One timer for a whole stream: its deadline moves with every event."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        first: float,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._timer: asyncio.Task[None] | None = None
+        self._begin = self._limit = 0.0
+        self.allow(first)
+
+    def allow(self, seconds: float) -> None:
+        """Wait from now on for `seconds`."""
+        self._begin, self._limit = self._clock(), seconds
+
+    async def next(self, events: AsyncGenerator[StreamEvent]) -> StreamEvent | None:
+        """Return the next event, None at the end. Raises _TooQuiet at the deadline."""
+        if self._timer is None or self._timer.done():
+            self._timer = asyncio.ensure_future(self._run())
+        coming = asyncio.ensure_future(_next(events))
+        try:
+            await asyncio.wait({coming, self._timer}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                raise _TooQuiet(self._limit)
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait({coming})
+        return coming.result()
+
+    async def _run(self) -> None:
+        while (left := self._begin + self._limit - self._clock()) > 0:
+            await self._sleep(left)
+
+    def stop(self) -> None:
+        """End the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _next(events: AsyncGenerator[StreamEvent]) -> StreamEvent | None:
+    return await anext(events, None)
