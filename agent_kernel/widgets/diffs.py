@@ -81,4 +81,4 @@ def _between(old: str, new: str) -> list[DiffRow]:
 def text(rows: list[DiffRow]) -> str:
     """Return rows as lines that begin with `+`, `−` or a blank."""
     signs = {"-": "−", "@": ""}
-    return "\n".join(f"{signs.get(row[2], row[2])}{row[3]}" for row in rows)
+    return "\n".join(f"{signs.get(row[2], row[2])}{hidden.shown(row[3])}" for row in rows)

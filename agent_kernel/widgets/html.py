@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_kernel.guard import render
-from agent_kernel.widgets import diffs, markdown
+from agent_kernel.widgets import diffs, hidden, markdown
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -40,7 +40,9 @@ def html(blocks: Sequence[Block]) -> str:
 def _esc(text: str) -> str:
     # The class keeps MathJax out; where a sanitizer drops it, a delimiter alone in its element
     # pairs with no other (MathJax joins text across comments and entities, not across elements).
-    return _MATH.sub(lambda found: f"<span>{found.group()}</span>", render.html(text))
+    return _MATH.sub(
+        lambda found: f"<span>{found.group()}</span>", render.html(hidden.output(text))
+    )
 
 
 def line(spans: Line) -> str:

@@ -188,7 +188,7 @@ def _lines(request: Request) -> Sequence[str]:
     lines += [
         f"tool {hidden.one_line(tool.name)} {_mark(dumps(tool.wire()))}" for tool in request.tools
     ]
-    lines += [f"system {hidden.one_line(p.name)} {_mark(p.text.encode())}" for p in request.system]
+    lines += [f"system {hidden.one_line(p.name)} {_mark(dumps(p.text))}" for p in request.system]
     for at, message in enumerate(request.messages):
         first = " ".join(said.block_words(block) for block in message.content)
         mark = _mark(message.bytes)

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from agent_kernel.guard import render
-from agent_kernel.widgets import diffs
+from agent_kernel.widgets import diffs, hidden
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -29,7 +29,8 @@ from agent_kernel.widgets.turnview import Line
 
 def raw(spans: Line) -> str:
     """Return a line's words without markup; boxed names as `⟨NAME⟩`."""
-    return "".join(f"⟨{text}⟩" if kind == "x" else text for kind, text in spans)
+    made = "".join(f"⟨{text}⟩" if kind == "x" else text for kind, text in spans)
+    return hidden.output(made)
 
 
 def plain(blocks: Sequence[Block]) -> str:
@@ -40,11 +41,11 @@ def plain(blocks: Sequence[Block]) -> str:
 def _plain(block: Block) -> str:
     match block:
         case Head():
-            return raw(block.line) + (f"  {block.note}" if block.note else "")
+            return raw(block.line) + (f"  {hidden.output(block.note)}" if block.note else "")
         case Para():
             return raw(block.line)
         case Prose():
-            return block.md.strip("\n") + "\n"
+            return hidden.output(block.md).strip("\n") + "\n"
         case Pre():
             return _indented(raw(block.line))
         case Diff():
@@ -65,7 +66,7 @@ def _plain_part(block: Table | Pairs | Fold | Commands) -> str:
             inner = _indented(plain(block.blocks), 2) if block.blocks else ""
             return raw(block.line) + (f"\n{inner}" if inner else "")
         case Commands():
-            return " · ".join(block.commands)
+            return " · ".join(map(hidden.output, block.commands))
 
 
 def _indented(text: str, by: int = 4) -> str:
@@ -86,7 +87,7 @@ _NUMBER = re.compile(r"^[~+−-]?[$]?[\d,.]+( ?[%kM]| s| tokens?)?$|^[–]?$")
 def _columns(table: Table) -> str:
     rows = [[raw(cell) for cell in row] for row in table.rows]
     rows += [[raw(cell) for cell in table.total]] if table.total else []
-    cells = [list(table.columns), *rows]
+    cells = [[*table.columns], *rows]
     right = [_numbers([row[at] for row in rows]) for at in range(len(table.columns))]
     wide = [max(width(row[at]) for row in cells) for at in range(len(table.columns))]
     return "\n".join(_padded(row, wide, right) for row in cells)
@@ -113,14 +114,14 @@ _AUTO = re.compile(r"(https?|ftp)(:)(//)|\b(www)(\.)", re.IGNORECASE)
 
 def escaped(text: str) -> str:
     """Return `text` so that Markdown shows its characters and makes no markup or link of them."""
-    text = _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;")).replace("\\<", "&lt;")
+    text = _SPECIAL.sub(r"\\\1", hidden.output(text).replace("&", "&amp;")).replace("\\<", "&lt;")
     text = _AUTO.sub(lambda found: found.group().replace(":", "&#58;").replace(".", "&#46;"), text)
     return _AT_START.sub(r"\1\2\\\3", text)
 
 
 def coded(text: str) -> str:
     """Return `text` as a code span whose ticks are longer than any run inside."""
-    text = " ".join(text.split("\n"))
+    text = " ".join(hidden.output(text).split("\n"))
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
@@ -158,7 +159,7 @@ def _markdown(block: Block) -> str:
         case Para():
             return line(block.line)
         case Prose():
-            return render.markdown(block.md)
+            return render.markdown(hidden.output(block.md)).strip("\n")
         case Pre():
             return fenced(raw(block.line))
         case Diff():

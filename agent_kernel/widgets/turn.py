@@ -23,7 +23,6 @@ from agent_kernel.widgets.doc import (
 from agent_kernel.widgets.turnview import Approval, Body, Item, Line, Note, TurnView
 
 _TYPED = {"stop": "%agent stop", "background": "%agent background"}
-_MARKS = {"done": "[x]", "active": "[>]"}
 
 
 def document(view: TurnView) -> list[Block]:
@@ -93,9 +92,8 @@ def body(content: Body) -> list[Block]:
 
 
 def _todo(item: dict[str, str]) -> Line:
-    mark = _MARKS.get(item["status"], "[ ]")
     blocked = f" (waits for {item['blocked']})" if item["blocked"] else ""
-    return [["t", f"{mark} {item['text']}{blocked}"]]
+    return [["t", f"{item['status']}: {item['text']}{blocked}"]]
 
 
 def _approval(card: Approval) -> list[Block]:
