@@ -121,8 +121,7 @@ def group_code(lines: list[str], frame: str, op: str, measure: str | None, by: s
         [
             *lines,
             f"totals = {value}",
-            "for name, number in totals.items():",
-            '    print(f"{name}: {number:.12g}")',
+            'print("\\n".join(f"{name}: {number:.12g}" for name, number in totals.items()))',
         ]
     )
 
@@ -167,16 +166,22 @@ def plot_code(lines: list[str], series: str, title: str) -> str:
     return "\n".join(body)
 
 
+_CSV = """import csv
+from pathlib import Path
+
+lines = Path({path!r}).read_text(encoding="utf-8").splitlines()
+"""
+_TEXT = """from pathlib import Path
+
+text = Path({path!r}).read_text(encoding="utf-8")
+"""
 COUNT_FILE = {
-    "rows": "import csv\n\nwith open({path!r}, newline='', encoding='utf-8') as file:\n"
-    "    print(sum(1 for row in csv.DictReader(file)))",
-    "records": "import csv\n\nwith open({path!r}, newline='', encoding='utf-8') as file:\n"
-    "    print(sum(1 for row in csv.DictReader(file)))",
-    "columns": "import csv\n\nwith open({path!r}, newline='', encoding='utf-8') as file:\n"
-    "    print(len(next(csv.reader(file))))",
-    "lines": "print(sum(1 for line in open({path!r}, encoding='utf-8')))",
-    "words": "print(len(open({path!r}, encoding='utf-8').read().split()))",
-    "characters": "print(len(open({path!r}, encoding='utf-8').read()))",
+    "rows": _CSV + "print(len(list(csv.DictReader(lines))))",
+    "records": _CSV + "print(len(list(csv.DictReader(lines))))",
+    "columns": _CSV + "print(len(next(csv.reader(lines))))",
+    "lines": _TEXT + "print(len(text.splitlines()))",
+    "words": _TEXT + "print(len(text.split()))",
+    "characters": _TEXT + "print(len(text))",
 }
 COUNT_NAME = {
     "columns": "print(len({name}.columns))",

@@ -148,7 +148,7 @@ def agent(scene: Scene, intent: Intent) -> Plan:
 
 def write(scene: Scene, intent: Intent) -> Plan:
     """Write given words, or what was found so far, to a file."""
-    content = intent.a or "\n\n".join(scene.said)
+    content = intent.a or "\n\n".join(scene.said) or scene.transcript.last_answer
     if not content:
         return scene.say("There is nothing to write yet.", "还没有可写的内容。")
     words = scene.say(f"I write `{intent.path}`.", f"我写入 `{intent.path}`。")

@@ -26,7 +26,7 @@ from agent_kernel.providers.demo_data import (
     table_of,
 )
 from agent_kernel.providers.demo_makers import Intent
-from agent_kernel.providers.demo_transcript import Step, Transcript, plain
+from agent_kernel.providers.demo_transcript import Step, Transcript, lines_in, output, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ class Scene:
 
 
 def failed(scene: Scene, what: str, step: Step) -> str:
-    """Return the words for a call that did not work: its own first line."""
-    why = next((line for line in (step.text or "").splitlines() if line.strip()), "no result")
+    """Return the words for a call that did not work: its own, cut short."""
+    lines = [line.strip() for line in (step.text or "").splitlines() if line.strip()]
+    why = " ".join(lines)[:200] or "no result"
     return scene.say(f"{what} did not work: {why}", f"{what}没有成功：{why}")
 
 
@@ -75,6 +76,11 @@ def fence(text: str, most: int = 12) -> str:
     return f"{ticks}\n" + "\n".join(shown) + f"\n{ticks}"
 
 
+def many(count: int, word: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def show(scene: Scene, intent: Intent) -> Plan:
     """Read a file and say what it begins with."""
     path = intent.path
@@ -84,15 +90,15 @@ def show(scene: Scene, intent: Intent) -> Plan:
     if step.failed:
         return failed(scene, scene.say(f"Reading `{path}`", f"读取 `{path}` "), step)
     text = keep(scene, path, step)
-    lines = text.rstrip("\n").count("\n") + 1 if text.strip() else 0
+    lines = lines_in(step.text or "")
     table = scene.tables.get(path)
     if table:
-        columns, rows = ", ".join(table.columns), len(table.rows)
+        columns, rows = ", ".join(table.columns), lines - 1
         return scene.say(
-            f"`{path}` is a table of {rows} rows with the columns {columns}.",
+            f"`{path}` is a table of {many(rows, 'row')} with the columns {columns}.",
             f"`{path}` 是一个 {rows} 行的表，列为 {columns}。",
         )
-    head = scene.say(f"`{path}` has {lines} lines:", f"`{path}` 有 {lines} 行：")
+    head = scene.say(f"`{path}` has {many(lines, 'line')}:", f"`{path}` 有 {lines} 行：")
     return f"{head}\n\n{fence(text)}"
 
 
@@ -141,7 +147,8 @@ def find(scene: Scene, intent: Intent) -> Plan:
     offset = max(1, line - 5)
     (step,) = yield [Call("read", {"path": path, "offset": offset, "limit": 40})]
     found = scene.say(
-        f"{intent.a!r} stands on {len(hits)} lines of {files} files; first `{path}`, line {line}:",
+        f"{intent.a!r} stands on {many(len(hits), 'line')} of {many(files, 'file')}; "
+        f"first `{path}`, line {line}:",
         f"“{intent.a}”出现在 {files} 个文件的 {len(hits)} 行；第一处在 `{path}` 第 {line} 行：",
     )
     return f"{found}\n\n{fence(hits[0][3].strip())}"
@@ -157,10 +164,13 @@ def run(scene: Scene, intent: Intent) -> Plan:
     if intent.flag and not step.failed:
         return started(scene, intent.a, step)
     text = (step.text or "").strip()
-    head = scene.say(f"`{intent.a}` printed:", f"`{intent.a}` 的输出：")
-    if step.failed:
+    if not step.failed:
+        text = output(text)
+        head = scene.say(f"`{intent.a}` printed:", f"`{intent.a}` 的输出：")
+    else:
         head = scene.say(f"`{intent.a}` did not end well:", f"`{intent.a}` 没有正常结束：")
-    return f"{head}\n\n{fence(text)}" if text else f"{head} —"
+    nothing = scene.say(f"`{intent.a}` printed nothing.", f"`{intent.a}` 没有输出。")
+    return f"{head}\n\n{fence(text)}" if text else nothing
 
 
 def started(scene: Scene, what: str, step: Step) -> str:
@@ -199,12 +209,12 @@ def code(scene: Scene, intent: Intent) -> Plan:
     (step,) = yield [Call("python", {"code": intent.a}, words)]
     if step.failed:
         return failed(scene, "Python", step)
-    return f"{scene.say('It printed:', '输出：')}\n\n{fence(step.text or '')}"
+    return f"{scene.say('It printed:', '输出：')}\n\n{fence(output(step.text or ''))}"
 
 
 def last_line(step: Step) -> str:
     """Return the last line of a result that says something."""
-    lines = [line.strip() for line in (step.text or "").splitlines() if line.strip()]
+    lines = [line.strip() for line in output(step.text or "").splitlines() if line.strip()]
     return lines[-1] if lines else "—"
 
 
@@ -312,8 +322,8 @@ def describe(scene: Scene, intent: Intent) -> Plan:
     scene.frame = name
     (second,) = yield [Call("python", {"code": SUMMARY.format(name=name)})]
     head = scene.say(f"`{name}` is this:", f"`{name}` 是：")
-    out = f"{head}\n\n{fence(first.text or '', 20)}"
-    return out if second.failed else f"{out}\n\n{fence(second.text or '', 20)}"
+    out = f"{head}\n\n{fence(output(first.text or ''), 20)}"
+    return out if second.failed else f"{out}\n\n{fence(output(second.text or ''), 20)}"
 
 
 _EARLIER = (
@@ -382,7 +392,7 @@ def replace(scene: Scene, intent: Intent) -> Plan:
     if step.failed:
         return failed(scene, scene.say("The replacement", "替换"), step)
     return scene.say(
-        f"In `{path}` {old!r} is now {new!r} ({times} place{'s' * (times > 1)}).",
+        f"In `{path}` {old!r} is now {new!r} ({many(times, 'place')}).",
         f"`{path}` 中的“{old}”已替换为“{new}”（{times} 处）。",
     )
 

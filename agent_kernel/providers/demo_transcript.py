@@ -43,7 +43,7 @@ class Transcript:
     answered: bool  # the prompt already got a final text
     tools: tuple[str, ...]
     last_text: str
-    files: tuple[str, ...]  # paths read in earlier turns, oldest first
+    last_answer: str  # the final text of the turn before
 
 
 def transcript_of(body: Mapping[str, Any]) -> Transcript:
@@ -60,7 +60,7 @@ def transcript_of(body: Mapping[str, Any]) -> Transcript:
         any(_is_final(message) for message in since),
         tuple(str(tool.get("name")) for tool in body.get("tools") or ()),
         "\n".join(_texts(last)) if last.get("role") == "user" else "",
-        tuple(_files(messages[: begin or 0])),
+        next((t for m in reversed(messages[: begin or 0]) if (t := _final_text(m))), ""),
     )
 
 
@@ -135,11 +135,22 @@ def _is_final(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "assistant" and "text" in kinds and "tool_use" not in kinds
 
 
-def _files(messages: list[Mapping[str, Any]]) -> Iterator[str]:
-    for step in _steps(messages):
-        path = step.input.get("path")
-        if step.name == "read" and isinstance(path, str) and not step.failed:
-            yield path
+def _final_text(message: Mapping[str, Any]) -> str:
+    return "\n".join(_texts(message)) if _is_final(message) else ""
+
+
+def output(text: str) -> str:
+    """Return what a program printed: the tool's own notes at the end taken off."""
+    lines = text.rstrip().splitlines()
+    while lines and re.fullmatch(r"\[(?:names|exit code|took|value|cwd)\b.*\]", lines[-1].strip()):
+        lines.pop()
+    return "\n".join(lines)
+
+
+def lines_in(text: str) -> int:
+    """Return the lines of the file a read result shows: what its note says, else what is shown."""
+    total = re.search(r"\[lines [\d,]+-[\d,]+ of ([\d,]+);", text)
+    return int(total[1].replace(",", "")) if total else len(plain(text).splitlines())
 
 
 def plain(text: str) -> str:

@@ -35,4 +35,4 @@ def find_key(env: Mapping[str, str]) -> Key | None:
 
 def looked_at() -> str:
     """Return the places a key is looked for, as a sentence's end."""
-    return " and ".join(VARIABLES)
+    return " or ".join(VARIABLES)
