@@ -9,19 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from agent_kernel import compaction, sections, tools
+from agent_kernel import compaction, sections
+from agent_kernel import tools as rooms_tools
 from agent_kernel.core.agent import NO_LIMITS, Agent, Limits
 from agent_kernel.core.messages import Json
+from agent_kernel.core.model import ModelProfile, Provider
 from agent_kernel.core.prompt import Section
 from agent_kernel.core.session import Session
+from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool
 from agent_kernel.guard.calls import Mode
 from agent_kernel.guard.redact import Secrets, redact_json
 from agent_kernel.guard.rules import Rules
-from agent_kernel.kernel.permit import Guard
+from agent_kernel.kernel.permit import Grants, Guard
 from agent_kernel.kernel.settings import Settings
-from agent_kernel.providers import build as build_provider
-from agent_kernel.providers import choose
+from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
+from agent_kernel.providers import build as provider_of
 
 LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
 
@@ -55,19 +58,27 @@ class Built:
 
     agent: Agent
     guard: Guard
-    choice: Any
+    choice: Choice
 
 
-def choice_of(session: Session | None, settings: Settings, options: Options) -> Any:
+def choice_of(session: Session | None, settings: Settings, options: Options) -> Choice:
     """Return which model answers and why (models.md §7): no network, nothing probed."""
     chosen = session.model if session is not None else None
     return choose(
-        model=options.model,
-        base_url=options.base_url,
-        session=chosen,
-        settings={"model": settings.get("model"), "base_url": settings.get("base_url")},
+        option=Wish(options.model, options.base_url),
+        session=Wish(chosen.model, chosen.base_url) if chosen else Wish(),
+        settings=Wish(settings.get("model"), settings.get("base_url")),
         env=settings.env,
     )
+
+
+def key_words(choice: Choice) -> str:
+    """Return where the key was found, or the places looked at; never a key."""
+    if choice.key_found:
+        return f"found in {choice.key_from}"
+    if choice.provider == "demo":
+        return "none needed: " + "; ".join(choice.looked)
+    return "none found: " + "; ".join(choice.looked)
 
 
 def redactor(settings: Settings) -> Callable[[Json], Json]:
@@ -84,7 +95,9 @@ def built(
     services: Mapping[str, Any],
     notebook: Callable[[], str] = lambda: "",
     ask: Any = None,
-    since: float = 0.0,
+    grants: Grants | None = None,
+    tasks: Tasks | None = None,
+    providers: dict[Choice, Provider] | None = None,
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
@@ -94,13 +107,13 @@ def built(
         mode=lambda: mode_of(session, settings, options),
         notebook=notebook,
         extra=options.rules,
-        since=since,
+        grants=grants,
     )
     agent = Agent(
-        provider=build_provider(choice),
+        provider=_provider(choice, settings, providers),
         model=choice.model,
-        profile=choice.profile,
-        tools=(*tools.ALL, *options.tools),
+        profile=profile_for(choice),
+        tools=(*rooms_tools.ALL, *options.tools),
         sections=_sections(settings),
         strategies=compaction.ALL,
         limits=_turn_limits(session, settings, options),
@@ -110,8 +123,24 @@ def built(
         max_tokens=settings.get("max_tokens"),
         workspace=settings.folder,
         services=services,
+        tasks=tasks,
     )
     return Built(agent, guard, choice)
+
+
+def profile_for(choice: Choice) -> ModelProfile:
+    """Return the limits of the chosen model at its host."""
+    return profile_of(choice.model, BY_NAME[choice.endpoint])
+
+
+def _provider(choice: Choice, settings: Settings, kept: dict[Choice, Provider] | None) -> Provider:
+    """Return the provider of a choice: one client and its connections for all turns of a kernel."""
+    if kept is not None and choice in kept:
+        return kept[choice]
+    made = provider_of(choice, settings.env)
+    if kept is not None:
+        kept[choice] = made
+    return made
 
 
 def mode_of(session: Session, settings: Settings, options: Options) -> Mode:

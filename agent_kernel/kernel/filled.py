@@ -116,3 +116,15 @@ def missing_names(
                 names.pop(name, None)
     missing = tuple(name for name in names if name not in space)
     return missing, len(calls) if missing else 0
+
+
+def python_calls(session: Session, turn: Recorded) -> list[str]:
+    """Return the code of a turn's Python calls that succeeded, in order."""
+    codes: dict[str, str] = {}
+    done: list[str] = []
+    for event in events_from(session, turn.first):
+        if isinstance(event, ToolCall) and event.name == "python":
+            codes[event.id] = str(event.input.get("code", ""))
+        elif isinstance(event, ToolResultEvent) and event.id in codes and not event.is_error:
+            done.append(codes[event.id])
+    return done

@@ -16,7 +16,7 @@ class AgentKernel(IPythonKernel):
     """The kernel of the kernelspec `agent-kernel`; everything it adds comes from the extension."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         extension.load_ipython_extension(self.shell)
 
     def _cancel_on_sigint(self, future: Any) -> Any:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_kernel.kernel.cell import TurnInterrupted, drive
-from agent_kernel.kernel.command import Work
-from agent_kernel.kernel.commands import ALL, Command
+from agent_kernel.kernel.command import Command, Work
+from agent_kernel.kernel.commands import ALL
 from agent_kernel.kernel.parse import UsageError, nearest, words_of
+from agent_kernel.kernel.running import drive, drive_blocking
 from agent_kernel.kernel.workbench import Workbench
 
 
@@ -30,19 +30,11 @@ def run_line(bench: Workbench, line: str) -> Any:
     made = command.run(bench, words)
     if not isinstance(made, Work):
         return made
-    job = bench.runtime.submit(made.coroutine)
-    bench.running = job
-    try:
-        bench.runtime.block_for(job)
-    except KeyboardInterrupt:
-        raise TurnInterrupted("stopped by you; what was said so far is kept") from None
-    finally:
-        bench.running = None
-    return made.after(job.done.result())
+    return made.after(drive_blocking(bench, made.coroutine))
 
 
 async def run_line_async(bench: Workbench, line: str) -> Any:
-    """Run a command from a cell of nothing but `%agent` lines, so that the main thread stays free."""
+    """Run a command from a cell of nothing but `%agent` lines: the main thread stays free."""
     command, words = find(line)
     made = command.run(bench, words)
     if not isinstance(made, Work):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import TextIOBase
+from pathlib import Path
 from typing import Any
 
 from agent_kernel.core.messages import Json
@@ -85,7 +86,7 @@ class MainThread:
         run = _Run(self._shell, code, tell)
         alarm = loop.call_later(timeout, run.stop_late)
         try:
-            ran = await self._runtime.on_main(run.start)
+            ran: Ran = await self._runtime.on_main(run.start)
         except asyncio.CancelledError:
             run.stop()
             raise
@@ -229,7 +230,7 @@ def _quiet_errors(shell: Any) -> Iterator[None]:
 @contextmanager
 def _put_back() -> Iterator[None]:
     """Put folder, streams and signal handlers back as they were."""
-    folder = os.getcwd()
+    folder = Path.cwd()
     streams = sys.stdin, sys.stdout, sys.stderr
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -239,5 +240,5 @@ def _put_back() -> Iterator[None]:
         for number, handler in handlers.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
-        if os.getcwd() != folder:
+        if Path.cwd() != folder:
             os.chdir(folder)

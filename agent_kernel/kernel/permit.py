@@ -5,7 +5,9 @@ May not decide: it gathers rules, mode and place, and asks the guard.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_kernel.core.batch import Judgement
@@ -16,17 +18,25 @@ from agent_kernel.core.state import input_hash
 from agent_kernel.core.tool import Tool, ToolContext
 from agent_kernel.guard.calls import Call, Context, Mode, Verdict
 from agent_kernel.guard.evaluate import evaluate
-from agent_kernel.guard.rules import Refused, Rules, parse_rule, parse_rules
+from agent_kernel.guard.rules import Refused, Rule, Rules, parse_rule, parse_rules
 from agent_kernel.kernel.settings import Settings
 
 _TAINTS = ("web", "mcp", "notebook")
 
 
-class Guard:
-    """Judges the calls of one session.
+@dataclass
+class Grants:
+    """What a person granted in this kernel: rules since `since` (unix seconds), tools for a turn.
 
-    A rule a person granted counts from `since` (unix seconds) on: grants end with their kernel.
+    Grants end with their kernel: rules of an earlier one stand in the log and do not count.
     """
+
+    since: float = field(default_factory=time.time)
+    turns: set[tuple[str, int, str]] = field(default_factory=set)  # session id, turn, tool
+
+
+class Guard:
+    """Judges the calls of one session."""
 
     def __init__(
         self,
@@ -36,15 +46,14 @@ class Guard:
         mode: Callable[[], Mode],
         notebook: Callable[[], str],
         extra: Rules | None = None,
-        since: float = 0.0,
+        grants: Grants | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._mode = mode
         self._notebook = notebook
         self._extra = extra or Rules()
-        self._since = since
-        self._granted: tuple[int, set[str]] = (0, set())
+        self._grants = grants or Grants()
         self._tools: dict[str, Tool] = {}
 
     def judge(self, tool: Tool, value: Json, context: ToolContext) -> Judgement:
@@ -80,25 +89,22 @@ class Guard:
 
     def grant_turn(self, name: str) -> None:
         """Let the tool `name` run without asking until the open turn ends; high risk still asks."""
-        turn = self._session.state().turn
-        names = self._granted[1] if self._granted[0] == turn else set()
-        self._granted = (turn, {*names, name})
+        self._grants.turns.add((self._session.id, self._session.state().turn, name))
 
     def _for_turn(self, name: str, verdict: Verdict) -> bool:
         if verdict.risk or verdict.stage != "base":
             return False
-        turn, names = self._granted
-        return turn == self._session.state().turn and name in names
+        return (self._session.id, self._session.state().turn, name) in self._grants.turns
 
     def rules(self) -> Rules:
         """Return the command line's rules, the session's grants, and those of the settings files."""
         found = self._extra
         for granted in self._session.rules:
-            if granted.time < self._since:
+            if granted.time < self._grants.since:
                 continue
             rule = parse_rule(granted.rule, granted.verdict)
             if not isinstance(rule, Refused):
-                found = found.plus(Rules(**{granted.verdict: (rule,)}))
+                found = found.plus(_one(granted.verdict, rule))
         for source, path, block in self._settings.permissions():
             loaded = parse_rules(block, str(path.parent))
             if source == "project":  # narrows at once; its grants wait for trust
@@ -121,6 +127,12 @@ class Guard:
             notebook=self._notebook(),
             repeats=_repeats(session, call.tool, value),
         )
+
+
+def _one(verdict: str, rule: Rule) -> Rules:
+    if verdict == "allow":
+        return Rules(allow=(rule,))
+    return Rules(deny=(rule,)) if verdict == "deny" else Rules(ask=(rule,))
 
 
 def _bash_folder(session: Session, workspace: Path, call: Call) -> Path:

@@ -5,7 +5,7 @@ May not create or remove a file.
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def notebook_path(space: Mapping[str, Any], env: Mapping[str, str], folder: Path
     """Return the notebook's path as VS Code or Jupyter say it, None where nobody does."""
     for said in (space.get("__vsc_ipynb_file__"), env.get("JPY_SESSION_NAME")):
         if isinstance(said, str) and said.endswith(".ipynb"):
-            return Path(os.path.abspath(folder / said))
+            return (folder / said).absolute()
     return None
 
 
@@ -28,34 +28,43 @@ def log_path(notebook: Path | None, folder: Path) -> Path:
     return notebook.with_name(notebook.stem + SUFFIX)
 
 
-def stem_of(log: Path) -> Path:
-    """Return the path of a session's log without its suffix; a branch has its session's."""
-    if log.parent.name == "branches":
-        return log.parent.parent.with_suffix("")
-    name = log.name.removesuffix(".jsonl").removesuffix(".agent")
-    return log.with_name(name)
+def main_log(log: Path) -> Path:
+    """Return the main log of the session `log` belongs to: itself, unless it is a branch."""
+    if log.parent.name != "branches":
+        return log
+    folder = log.parent.parent
+    return folder.with_name(f"{folder.name}.jsonl")
 
 
 def branch_files(log: Path) -> list[Path]:
     """Return the branch files of the session of `log`, by name."""
-    folder = stem_of(log).with_name(stem_of(log).name + ".agent") / "branches"
+    main = main_log(log)
+    folder = main.with_name(main.name.removesuffix(".jsonl")) / "branches"
     return sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
 
 
 def head_of(log: Path) -> Path:
     """Return the file of this session written last: where a restarted kernel goes on."""
     files = [path for path in (log, *branch_files(log)) if path.is_file()]
-    return max(files, key=lambda path: path.stat().st_mtime, default=log)
+    return max(files, key=lambda path: path.stat().st_mtime_ns, default=log)
 
 
 def next_log(log: Path) -> Path:
     """Return the free path of a new session beside `log`: `<stem>.agent.<n>.jsonl`."""
-    stem = stem_of(log)
-    stem = stem.with_name(stem.name.partition(".agent.")[0])
+    stem = main_log(log).name.removesuffix(".jsonl").partition(".agent")[0]
     n = 2
-    while (path := stem.with_name(f"{stem.name}.agent.{n}.jsonl")).exists():
+    while (path := main_log(log).with_name(f"{stem}.agent.{n}.jsonl")).exists():
         n += 1
     return path
+
+
+def newest_log(log: Path) -> Path:
+    """Return the session a kernel opens: of `log` and its successors the one written last."""
+    stem = re.escape(log.name.removesuffix(SUFFIX))
+    named = re.compile(rf"{stem}\.agent(\.\d+)?\.jsonl")
+    found = [path for path in log.parent.iterdir() if named.fullmatch(path.name)]
+    heads = [head_of(path) for path in found if path.is_file()]
+    return max(heads, key=lambda path: path.stat().st_mtime_ns, default=log)
 
 
 def shown(path: Path | None, folder: Path) -> str:

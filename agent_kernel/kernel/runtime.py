@@ -84,23 +84,13 @@ class Runtime:
     async def on_main(self, work: Callable[[], T | Coroutine[Any, Any, T]]) -> T:
         """Return what `work` gives, run on the main thread as soon as that is free.
 
-        Raises what it raises, KeyboardInterrupt as MainInterrupted.
+        Raises what it raises; an interrupt of it as MainInterrupted.
         """
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
-
-        def settle(value: Any, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(value)
+        done: asyncio.Future[T] = loop.create_future()
 
         def tell(value: Any, error: BaseException | None = None) -> None:
-            if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-                error = MainInterrupted("interrupted")
-            loop.call_soon_threadsafe(settle, value, error)
+            loop.call_soon_threadsafe(_settle, done, value, error)
 
         def job() -> None:
             if done.cancelled():
@@ -109,17 +99,20 @@ class Runtime:
                 made = work()
             except BaseException as error:  # noqa: BLE001  it is the awaiting task's to handle
                 tell(None, error)
-                return
-            if asyncio.iscoroutine(made):
-                self._follow(made, tell)
             else:
-                tell(made)
+                self._deliver(made, tell)
 
         self._jobs.append((job, copy_context()))
         self._wake.set()
         if self._main_loop is not None and not self._main_loop.is_closed():
             self._main_loop.call_soon_threadsafe(self._serve)
         return await done
+
+    def _deliver(self, made: Any, tell: Callable[..., None]) -> None:
+        if asyncio.iscoroutine(made):
+            self._follow(made, tell)
+        else:
+            tell(made)
 
     def _follow(self, work: Coroutine[Any, Any, Any], tell: Callable[..., None]) -> None:
         """Run a coroutine of the main thread as a task of its loop, or to its end where none runs."""
@@ -155,6 +148,17 @@ class Runtime:
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(CLOSING_SECONDS)
+
+
+def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
+        error = MainInterrupted("interrupted")
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(value)
 
 
 class MainInterrupted(Exception):
@@ -211,5 +215,6 @@ class Submitted(Generic[T]):
     async def closed(self) -> None:
         """Wait until the task has closed, at most CLOSING_SECONDS, whatever cancels the waiter."""
         until = asyncio.get_running_loop().time() + CLOSING_SECONDS
+        # A thread's event, looked at: the runtime may end between two looks.
         while not self._ended.is_set() and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.01)

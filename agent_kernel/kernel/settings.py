@@ -123,9 +123,11 @@ class Settings:
         if self.env.get(variable):
             found.append(Found(variable, _value(key, self.env[variable], variable)))
         below = [*self._of_file(key, self.user_file), Found("default", key.default)]
-        for path in PROJECT_FILES:
-            for each in self._of_file(key, self.folder / path):
-                found.append(Found(each.source, each.value, _narrower(key, each, below[0])))
+        found += [
+            Found(each.source, each.value, _narrower(key, each, below[0]))
+            for path in PROJECT_FILES
+            for each in self._of_file(key, self.folder / path)
+        ]
         return [*found, *below]
 
     def set(self, name: str, value: str) -> Any:

@@ -6,20 +6,23 @@ May not hold a fact a restarted kernel would need: that is in the log.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agent_kernel.core.events import SessionResume
 from agent_kernel.core.messages import Json
+from agent_kernel.core.model import Provider
 from agent_kernel.core.session import Session
+from agent_kernel.core.tasks import Tasks, lose_tasks
 from agent_kernel.kernel import build, places
 from agent_kernel.kernel.approve import Approver
 from agent_kernel.kernel.display import TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
+from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
 from agent_kernel.kernel.settings import Settings
+from agent_kernel.providers import Choice
 
 
 class OpenNotebook:
@@ -66,12 +69,14 @@ class Workbench:
         self.display: TurnDisplay | None = None
         self.running: Submitted[Any] | None = None
         self.proposed: list[str] = []
-        self.started = time.time()
+        self.grants = Grants()
         self.agent_cells = 0  # run in this kernel's life: the place of a cell without an id
         self.namespace_seen: Json | None = None
         self._session: Session | None = None
-        self._resumed: set[int] = set()
-        self._main = MainThread(self.runtime, shell, self._drawn)
+        self._resumed = False
+        self.tasks: Tasks | None = None
+        self.main = MainThread(self.runtime, shell, self._drawn)
+        self._providers: dict[Choice, Provider] = {}
         self._pid = os.getpid()
 
     # ---- where we are ----------------------------------------------------------------------------
@@ -86,7 +91,7 @@ class Workbench:
         """The open session; opened at the first use, from the file written last."""
         if self._session is None:
             log = places.log_path(self.notebook, self.settings.folder)
-            self.open(places.head_of(log))
+            self.open(places.newest_log(log))
         assert self._session is not None
         return self._session
 
@@ -101,26 +106,34 @@ class Workbench:
         made = Session.open(path, redact=build.redactor(self.settings), notebook=notebook)
         return self.use(made)
 
-    def use(self, session: Session) -> Session:
-        """Make `session` the open one; the former is closed and stays on disk."""
+    def use(self, session: Session, *, made_here: bool = False) -> Session:
+        """Make `session` the open one; the former is closed and stays on disk.
+
+        `made_here` says that this kernel made its log, so that there is nothing to resume.
+        """
         if self._session is not None and self._session is not session:
             self._session.close()
         self._session = session
+        self._resumed = made_here
+        self.tasks = Tasks(session)
         self.namespace_seen = None
         return session
 
     def ready(self) -> SessionResume | None:
-        """Note in the log that this kernel opened it, once, before it writes anything else."""
-        session = self.session
-        if id(session) in self._resumed:
-            return None
-        self._resumed.add(id(session))
-        fresh = session.log.loaded.events or session.log.inherited
-        return session.resume() if fresh else None
+        """Close, once, what a former process left open; None when it left everything well.
 
-    def made_here(self, session: Session) -> None:
-        """Note that this kernel made the log itself, so that there is nothing to resume."""
-        self._resumed.add(id(session))
+        A clean log gets no line: a turn stepped across restarts is the same log as one run at once.
+        """
+        if self._resumed:
+            return None
+        session = self.session
+        self._resumed = True
+        loaded = session.log.loaded
+        opened = [c for a in session.agents for c in session.state(a).open_calls if c.started]
+        lost = lose_tasks(session) if len(session.log) else []
+        if loaded.torn or loaded.findings or opened or lost:
+            return session.resume()
+        return None
 
     # ---- what runs -------------------------------------------------------------------------------
 
@@ -133,13 +146,13 @@ class Workbench:
             services=self.services(),
             notebook=lambda: str(self.notebook or ""),
             ask=self.approver.ask if ask and self.approver.reachable else None,
-            since=self.started,
+            grants=self.grants,
         )
 
     def services(self) -> Json:
         """Return what the roof hands to tools and sections."""
         found: Json = {
-            "run_cell": self._main.run_cell,
+            "run_cell": self.main.run_cell,
             "notebook": OpenNotebook(self),
             "kernel": "agent_kernel in IPython",
         }
