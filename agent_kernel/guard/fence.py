@@ -9,21 +9,17 @@ import secrets
 
 from agent_kernel.guard.render import visible
 
-TAGS = (
-    *("untrusted", "system-reminder", "task-notification", "memory-attachment"),
-    *("system", "human", "assistant", "user-message", "function_calls", "function_results"),
-)
+TAGS = ("untrusted", "system-reminder", "task-notification", "memory-attachment")
 SOURCE = 300  # characters of a source's name that are shown
 _GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]{0,4}"
-_ANGLE = "(?:[<\uff1c\ufe64\u2039\u3008\u27e8]|&lt;)"
+_ANGLE = "[<\uff1c\ufe64\u2039\u3008\u27e8]"
 _LOOKALIKE = re.compile(
     f"{_ANGLE}(?={_GAP}[/\uff0f]?{_GAP}"
     f"(?:{'|'.join(_GAP.join(re.escape(letter) for letter in tag) for tag in TAGS)}))",
     re.IGNORECASE,
 )
-_ROLE = re.compile(
-    rf"(?im)^(?P<before>[\s>*#_]{{0,16}})(?P<role>human|assistant|system){_GAP}[:\uff1a]"
-)
+# Capitals only: `human:` and `assistant:` are keys of many a configuration file.
+_ROLE = re.compile(rf"(?m)^([ \t]{{0,16}})(Human|HUMAN|Assistant|ASSISTANT)(?={_GAP}[:\uff1a])")
 
 
 def escape_tags(text: str) -> str:
@@ -32,7 +28,7 @@ def escape_tags(text: str) -> str:
     Done to every tool result: `<untrusted`, `<system-reminder` and the like lose their bracket, a
     role name that opens a line, as in `Human:`, gets a backslash before it.
     """
-    return _ROLE.sub(r"\g<before>\\\g<role>:", _LOOKALIKE.sub("&lt;", text))
+    return _ROLE.sub(r"\1\\\2", _LOOKALIKE.sub("&lt;", text))
 
 
 def fence(text: str, source: str) -> str:
