@@ -96,6 +96,7 @@ def views() -> dict[str, TurnView]:
         "replayed": fold(turns.finished(), replayed=replayed),
         "demo": fold(turns.demo()),
         "restored": fold(asked),
+        "unplugged": fold(worked, working),
     }
 
 
@@ -103,7 +104,7 @@ def cells() -> dict[str, Any]:
     """Return what the page shows: widgets with their state, then static twins."""
     out: dict[str, Any] = {}
     for name, view in views().items():
-        alive = name != "restored"
+        alive = name not in ("restored", "unplugged")
         out[name] = {"widget": "turn", "alive": alive, "state": anywidgets.turn_state(view)}
     card = views()["asking"]["approvals"][2]
     out["card"] = {"widget": "approval", "alive": True, "state": {"view": card}}
@@ -154,27 +155,32 @@ CHROMIUM = "/usr/bin/chromium"
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
-def shoot(folder: Path) -> list[Path]:
+def shoot(browser: Any, address: str, folder: Path) -> list[Path]:
     """Write one screenshot of the whole page for each theme and width; gives their paths."""
-    from playwright.sync_api import sync_playwright
-
     out = []
-    with serve() as address, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        for theme in ("light", "dark"):
-            for width in (900, 390):
-                page = browser.new_page(viewport={"width": width, "height": 900})
-                page.goto(f"{address}?theme={theme}")
-                page.wait_for_function("window.ready")
-                page.wait_for_timeout(1700)
-                path = folder / f"{theme}-{width}.png"
-                page.screenshot(path=str(path), full_page=True)
-                out.append(path)
-                page.close()
-        browser.close()
+    for theme in ("light", "dark"):
+        for width in (900, 390):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.goto(f"{address}?theme={theme}")
+            page.wait_for_function("window.ready")
+            page.wait_for_timeout(1700)
+            path = folder / f"{theme}-{width}.png"
+            page.screenshot(path=str(path), full_page=True)
+            out.append(path)
+            page.close()
     return out
 
 
+def main(folder: Path) -> None:
+    """Write the screenshots into `folder` and name them."""
+    from playwright.sync_api import sync_playwright
+
+    with serve() as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        for made in shoot(browser, address, folder):
+            print(made)
+        browser.close()
+
+
 if __name__ == "__main__":
-    for made in shoot(Path(sys.argv[1])):
-        print(made)
+    main(Path(sys.argv[1]))
