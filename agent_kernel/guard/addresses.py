@@ -43,6 +43,8 @@ METADATA = frozenset(
 _LOCAL_NAMES = "localhost local internal lan home corp intranet home.arpa".split()
 _UNRESOLVABLE = "test invalid onion alt".split()
 _URL = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)(?P<rest>.*)", re.IGNORECASE)
+# A line of a table or a batch: U answers with a redirect to V.
+REDIRECT = re.compile(r"(\S+)\s+->\s+30[12378]\s+(\S+)")
 _BRACKETS = re.compile(r"\[(?P<six>[0-9A-Fa-f:.]{2,45})\](?P<port>:.*)?")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 _LABEL = re.compile(r"[a-z0-9-]{1,63}")
@@ -167,6 +169,14 @@ def _literal(host: str) -> Address | None:
     if not strict or any(int(part) > 255 for part in parts):
         raise _Refused(f"{host!r} is an address in a spelling that programs read differently")
     return ipaddress.IPv4Address(".".join(parts))
+
+
+def stays(origin: Url, target: Url) -> bool:
+    """Tell whether a redirect stays at its origin; http may become https on the same host."""
+    if origin.origin == target.origin:
+        return True
+    upgrade = (origin.scheme, target.scheme) == ("http", "https") and origin.host == target.host
+    return upgrade and (origin.port, target.port) in ((80, 443), (8080, 8443))
 
 
 # ---------------------------------------------------------------- names

@@ -9,6 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from agent_kernel.guard import redact, render
+from agent_kernel.guard.addresses import (
+    REDIRECT,
+    Refusal,
+    Url,
+    check_answers,
+    check_url,
+    stays,
+)
 from agent_kernel.guard.calls import MODES, Call, Context, Mode
 from agent_kernel.guard.evaluate import evaluate
 from agent_kernel.guard.rules import Rules, parse_rules
@@ -110,4 +119,68 @@ def _context(asked: Mapping[str, Any], rules: Rules) -> Context:
     )
 
 
-VERBS: Final[Mapping[str, Callable[[Iterable[str]], Iterator[str]]]] = {"permit": permit_lines}
+def _address(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on a URL and on what a resolver answered; nothing is looked up."""
+    text, answers = _text(asked, "url"), asked.get("answers")
+    if answers is not None and not _are_answers(answers):
+        raise TypeError(f"'answers' is {answers!r}; give a list of addresses, or one a lookup")
+    redirect = REDIRECT.fullmatch(text.strip())
+    first = check_url(redirect[1] if redirect else text, answered=answers is not None)
+    if isinstance(first, Refusal):
+        return {"verdict": "block", "reason": first.reason}
+    if first.literal is not None or answers is None:
+        dial = [] if first.literal is None else [str(first.literal)]
+    else:
+        checked = check_answers(first.host, answers, port=first.port)
+        if isinstance(checked, Refusal):
+            return {"verdict": "block", "reason": checked.reason}
+        dial = [str(address) for address in checked]
+    verdict, reason = ("allow", "a public address") if redirect is None else _to(first, redirect[2])
+    return {"verdict": verdict, "reason": reason, **({"dial": dial} if dial else {})}
+
+
+def _are_answers(answers: Any) -> bool:
+    return isinstance(answers, list) and all(
+        isinstance(item, str)
+        or (isinstance(item, list) and all(isinstance(part, str) for part in item))
+        for item in answers
+    )
+
+
+def _to(origin: Url, target: str) -> tuple[str, str]:
+    after = check_url(target, answered=True)
+    if isinstance(after, Refusal):
+        return "block", f"redirects to {target!r}: {after.reason}"
+    if stays(origin, after):
+        return "allow", "a redirect within its origin is followed"
+    return "report", f"redirects to {target!r}, another origin: reported, not followed"
+
+
+def _render(asked: Mapping[str, Any]) -> dict[str, Any]:
+    text = asked.get("text")
+    if not isinstance(text, str):
+        raise TypeError(f"'text' is {text!r}; give a text")
+    return {
+        "html": render.html(text),
+        "markdown": render.markdown(text),
+        "plain": render.plain(text),
+        "visible": render.visible(text),
+    }
+
+
+def _redact(asked: Mapping[str, Any]) -> dict[str, Any]:
+    text, env = asked.get("text"), asked.get("env") or {}
+    if not isinstance(text, str):
+        raise TypeError(f"'text' is {text!r}; give a text")
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        raise TypeError(f"'env' is {env!r}; give names with their values")
+    masked, found = redact.redact(text, redact.Secrets.from_env(env))
+    return {"text": masked, "found": [{"kind": kind, "count": count} for kind, count in found]}
+
+
+VERBS: Final[Mapping[str, Callable[[Iterable[str]], Iterator[str]]]] = {
+    "permit": permit_lines,
+    "address": lambda lines: _answers(lines, _address),
+    "render": lambda lines: _answers(lines, _render),
+    "redact": lambda lines: _answers(lines, _redact),
+}

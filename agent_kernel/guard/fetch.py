@@ -21,6 +21,7 @@ from agent_kernel.guard.addresses import (
     Url,
     check_answers,
     check_url,
+    stays,
 )
 from agent_kernel.guard.wire import Body, Deadline, Wire, in_thread, read_body
 
@@ -126,7 +127,7 @@ class _Fetch:
         where = "the redirect to " if origin else ""
         if isinstance(target, Refusal):
             return Fetched("block", text, f"{where}{text!r} is blocked: {target.reason}")
-        if origin is not None and not _stays(origin, target):
+        if origin is not None and not stays(origin, target):
             reason = f"{origin} redirects to {target}, another origin; it was not followed"
             return Fetched("report", str(origin), reason, redirect=str(target))
         return target
@@ -226,11 +227,3 @@ class _Fetch:
             return replace(kind, text=text)
         verdict: Verdict = "timeout" if body.late else "truncate"
         return replace(kind, verdict=verdict, reason=cut, text=f"{text}\n[cut: {cut}]")
-
-
-def _stays(origin: Url, target: Url) -> bool:
-    """Tell whether a redirect stays at its origin; http may become https on the same host."""
-    if origin.origin == target.origin:
-        return True
-    upgrade = (origin.scheme, target.scheme) == ("http", "https") and origin.host == target.host
-    return upgrade and (origin.port, target.port) in ((80, 443), (8080, 8443))
