@@ -5,11 +5,12 @@ May not decide whether to call; text of a stream reaches the surface only as the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
-from agent_kernel.core import compaction
 from agent_kernel.core.agent import Agent
+from agent_kernel.core.compaction import BREAKER, Outcome, Strategy, Trigger, context_tokens
 from agent_kernel.core.events import (
     AssistantMessage,
     Event,
@@ -36,10 +37,11 @@ from agent_kernel.core.model import (
     ToolSchema,
     place_marks,
 )
-from agent_kernel.core.replay import fingerprint
+from agent_kernel.core.replay import fingerprint, with_instruction
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import calls_of
 from agent_kernel.core.tool import Tool
+from agent_kernel.core.transaction import Run
 from agent_kernel.core.usage import METER
 from agent_kernel.core.validate import Violation, validate_messages
 
@@ -137,7 +139,7 @@ async def call_model(session: Session, agent: Agent) -> None:
                 _take(session, agent, event)
     except ProviderError as error:
         agent.partial.clear()
-        if not error.overflow or not _made_room(session, agent):
+        if not error.overflow or not await _made_room(session, agent):
             raise
 
 
@@ -146,14 +148,63 @@ async def _stream(agent: Agent, request: Request) -> AsyncGenerator[StreamEvent]
         yield event
 
 
-def _made_room(session: Session, agent: Agent) -> bool:
+async def _made_room(session: Session, agent: Agent) -> bool:
     """Compact after an overflow, once a step; tell whether something got shorter."""
     if not agent.strategies or session.state(agent.id).overflows_in_step:
         return False
-    return compaction.run(session, agent.id, agent.profile, agent.strategies, "overflow").committed
+    return (await compact(session, agent, "overflow")).committed
 
 
-def _log_request(session: Session, agent: Agent, request: Request, header: RequestHeader) -> None:
+async def compact(
+    session: Session,
+    agent: Agent,
+    trigger: Trigger,
+    *,
+    span: tuple[int, int] | None = None,
+    instructions: str | None = None,
+    strategies: Sequence[Strategy] | None = None,
+    use_model: bool = True,
+) -> Outcome:
+    """Run one compaction of `agent`; its layers may ask the agent's own model when `use_model`."""
+    layers = agent.strategies if strategies is None else strategies
+    run = Run(session, agent.id, agent.profile, layers, trigger, span, instructions)
+    if use_model and session.state(agent.id).failed_compactions < BREAKER:
+        run.desk.ask = lambda instruction, limit: ask_apart(session, agent, run, instruction, limit)
+    return await run.commit()
+
+
+async def ask_apart(
+    session: Session, agent: Agent, run: Run, instruction: str, max_tokens: int
+) -> Done:
+    """Send the agent's own context and `instruction` behind it; the answer joins no surface.
+
+    System, tools and messages are the bytes of the last request, so its cache is read. Raises
+    ProviderError when no answer came.
+    """
+    request, header, _violations = build(session, agent)
+    message = Message("user", instruction)
+    request = replace(
+        request,
+        messages=with_instruction(request.messages, message),
+        max_tokens=min(max_tokens, agent.profile.max_output),
+    )
+    _log_request(session, agent, request, header, run.compaction_id, message)
+    await session.log.commit()
+    async with aclosing(_stream(agent, request)) as stream:
+        async for event in stream:
+            if isinstance(event, Done):
+                return event
+    raise ProviderError("protocol", "the stream of a summary ended without a message")
+
+
+def _log_request(
+    session: Session,
+    agent: Agent,
+    request: Request,
+    header: RequestHeader,
+    compaction_id: str | None = None,
+    instruction: Message | None = None,
+) -> None:
     surface, state = session.surface(agent.id), session.state(agent.id)
     events: list[Event] = []
     at = state.header.seq if state.header else -1
@@ -162,6 +213,8 @@ def _log_request(session: Session, agent: Agent, request: Request, header: Reque
         at = session.log.next_seq
         events.append(header.model_copy(update={"reason": reason}))
     context = RequestContext(
+        purpose="compaction" if instruction else "turn",
+        compaction_id=compaction_id,
         digest=request.digest,
         header=at,
         max_tokens=request.max_tokens,
@@ -169,10 +222,11 @@ def _log_request(session: Session, agent: Agent, request: Request, header: Reque
         first_seq=surface.seqs[0] if surface.nodes else None,
         last_seq=surface.seqs[-1] if surface.nodes else None,
         messages=len(request.messages),
-        tokens_estimated=compaction.context_tokens(session, agent.id),
+        tokens_estimated=context_tokens(session, agent.id),
         cache_breakpoints=tuple(tuple(mark.wire()) for mark in request.marks),
         window=agent.profile.window,
         joined=_joined(session, agent, events),
+        instruction=instruction.wire() if instruction else None,
     )
     session.append(*events, context, agent=agent.id)
 

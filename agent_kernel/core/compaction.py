@@ -1,96 +1,162 @@
-"""Compaction: when the surface is shortened, and the transaction that does it or leaves it as it
-was.
+"""Compaction: when the surface is due to be shortened, what a layer may look at, what it may plan.
 
-May not choose what to hide: strategies plan edits, this checks them, logs them and commits them at
-once.
+May not change anything: strategies plan edits here, `transaction.py` commits them or leaves all as
+it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
-from agent_kernel.core.events import (
-    CompactionEnd,
-    CompactionPrune,
-    CompactionStart,
-    Event,
-    SurfaceEvent,
-)
+from agent_kernel.core.events import Event, SurfaceEvent
 from agent_kernel.core.messages import Json
-from agent_kernel.core.model import ModelProfile
+from agent_kernel.core.model import Done, ModelProfile
 from agent_kernel.core.session import Session
-from agent_kernel.core.surface import Surface
-from agent_kernel.core.usage import METER, Meter
-from agent_kernel.core.validate import validate_messages
+from agent_kernel.core.surface import cut_positions
+from agent_kernel.core.usage import Meter, event_tokens
 
 Trigger = Literal["soft", "hard", "overflow", "cold", "manual"]
+TTL_SECONDS = 300.0  # a warm prefix lives this long after a request began
+HORIZON = 10  # requests over which a warm rewrite must pay (compaction.md Y9)
+READ, WRITE = 0.1, 1.25  # price of a cached read and of a 5 m write, as shares of plain input
+BREAKER = 3  # failed summaries in a row after which no model is asked
+COLD_FLOOR = 40_000  # tokens
 
 
 @dataclass(frozen=True)
 class WaterMarks:
-    """Where compaction begins, in tokens of a window (compaction.md §4)."""
+    """Where layers begin, in tokens of a window (compaction.md §4)."""
 
     window: int
     soft: int
+    mid: int
     hard: int
     tail: int
+    clear_at_least: int = 20_000
 
     @classmethod
     def of(cls, profile: ModelProfile) -> WaterMarks:
         """Return the default marks of a model."""
         window = profile.window
-        hard = min(round(0.8 * window), window - profile.max_output - 13_000)
-        return cls(
-            window, round(0.6 * window), max(hard, round(0.5 * window)), round(0.16 * window)
-        )
+        reserve = profile.max_output + 13_000
+        hard = min(0.8 * window, window - reserve) if window > 2 * reserve else 0.8 * window
+        soft, mid, tail = 0.6 * window, 0.7 * window, 0.16 * window
+        least = min(20_000, 0.1 * window)
+        return cls(window, round(soft), round(mid), round(hard), round(tail), round(least))
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One planned change: `payload` takes the place of the span `first`…`last` (seqs).
+    """One planned change: `payload` takes the place of the nodes from `first` to `last` (seqs).
 
-    `freed` in tokens; `reason` in words for the log.
+    `freed` in tokens; `offset` = tokens before the first changed node, where a warm prefix breaks.
     """
 
     first: int
     last: int
     payload: SurfaceEvent
     freed: int
+    offset: int
     reason: str
 
 
 @dataclass(frozen=True)
 class View:
-    """What a strategy may look at: the surface, the marks, the tokens now, the agent's profile."""
+    """What a layer sees: the nodes as former layers of this run left them, and the pressure in
+    tokens.
 
-    surface: Surface
+    `log` is read for what nodes once were; `pinned` seqs and the first and present user message
+    stay;
+    `tokens` counts what the provider counted (system and tools too), less what was freed already.
+    """
+
+    nodes: tuple[SurfaceEvent, ...]
     profile: ModelProfile
     marks: WaterMarks
     tokens: int
     trigger: Trigger
+    cold: bool
+    log: Sequence[Event]
     pinned: frozenset[int] = frozenset()
+    compaction_id: str = ""
+    instructions: str | None = None
+    span: tuple[int, int] | None = None  # a region the person chose
+
+    def cuts(self, strict: bool = True) -> frozenset[int]:
+        """Return the positions where these nodes may be cut (compaction.md §3.2)."""
+        return cut_positions(self.nodes, strict)
+
+    def offsets(self) -> list[int]:
+        """Return, for each node, the estimated tokens before it."""
+        out, total = [], 0
+        for node in self.nodes:
+            out.append(total)
+            total += event_tokens(node)
+        return out
+
+    @property
+    def exempt(self) -> bool:
+        """True when a cache rewrite is no argument: cold, over hard, overflow or asked for."""
+        return self.cold or self.trigger in ("hard", "overflow", "manual")
+
+
+# One request of the compaction's own: (instruction, max_tokens, prefix_shared) -> the answer.
+Ask = Callable[[str, int], Awaitable[Done]]
+
+
+@dataclass
+class Desk:
+    """What a layer that needs a model is handed: `ask` sends one request, `note` logs an event."""
+
+    ask: Ask | None
+    note: Callable[[Event], None]
+    attempts: int = 0
+    usage: list[Json] = field(default_factory=list)
+    cost_usd: float | None = None
 
 
 class Strategy(Protocol):
-    """One layer of shortening: pure, deterministic given the view."""
+    """One layer: pure and deterministic given the view, unless it needs a model."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The layer's word in logs."""
+        ...
 
-    def plan(self, view: View) -> list[Edit]:
+    def wants(self, view: View) -> bool:
+        """Tell whether the layer runs at this pressure."""
+        ...
+
+    async def plan(self, view: View, desk: Desk) -> list[Edit]:
         """Return the edits this layer would make, [] when none is worth it."""
         ...
 
 
-@dataclass
-class Outcome:
-    """How a run ended: `error` is {"code", "text"} when it failed."""
+class CompactionFailed(Exception):
+    """A layer that could not do its work: `code` is one of compaction.md §3.1."""
 
-    committed: bool
-    freed: int = 0
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `error` is {"code", "text"} when it failed or was skipped; tokens after
+    it."""
+
+    status: Literal["committed", "failed", "skipped"]
+    compaction_id: str
+    pre: int
+    post: int
     error: Json | None = None
-    edits: list[Edit] = field(default_factory=list)
+
+    @property
+    def committed(self) -> bool:
+        """True when the surface changed."""
+        return self.status == "committed"
 
 
 def context_tokens(session: Session, agent: str) -> int:
@@ -99,142 +165,84 @@ def context_tokens(session: Session, agent: str) -> int:
     return Meter().tokens(surface.nodes, surface.generation, state.anchored)
 
 
+def is_cold(session: Session, agent: str) -> bool:
+    """Tell whether the cached prefix has expired: both times are in the log, so it replays.
+
+    The present step's start is compared with the last request's; 1-hour writes live an hour.
+    """
+    state = session.state(agent)
+    if state.context is None:
+        return False
+    ttl = TTL_SECONDS
+    if any(len(mark) > 3 and mark[3] == "1h" for mark in state.context.cache_breakpoints):
+        ttl = 3_600.0
+    return state.step_time - state.context.time > ttl
+
+
 def due(
     session: Session, agent: str, profile: ModelProfile, strategies: Sequence[Strategy]
 ) -> Trigger | None:
-    """Return the trigger of the compaction that is due before the next request, None when none is.
+    """Return the trigger of the compaction due before the next request, None when none is.
 
-    After a run that freed nothing in this step, none is due until the surface changed.
+    None again until the surface changed: a run that freed nothing is not repeated at once.
     """
-    if not strategies or session.state(agent).failed_compactions >= 3:
+    if not strategies or _tried(session, agent):
         return None
     tokens, marks = context_tokens(session, agent), WaterMarks.of(profile)
-    if tokens <= marks.soft or _tried(session, agent):
-        return None
-    return "hard" if tokens > marks.hard else "soft"
+    if tokens > marks.hard:
+        return "hard"
+    if is_cold(session, agent) and tokens >= min(COLD_FLOOR, marks.soft):
+        return "cold"
+    return "soft" if tokens > marks.soft else None
 
 
 def _tried(session: Session, agent: str) -> bool:
-    """Tell whether a compaction already ran since the last surface event of this agent."""
-    surface, state = session.surface(agent), session.state(agent)
-    last = max(surface.seqs, default=-1)
-    return bool(state.compactions) and state.compactions[-1][0] > last
+    """Tell whether a compaction of this agent began since its last surface event joined."""
+    runs, surface = session.state(agent).compactions, session.surface(agent)
+    appended = (n.seq for n in reversed(surface.nodes) if n.replaces is None)
+    return bool(runs) and runs[-1].seq > next(appended, -1)
 
 
-def run(
-    session: Session,
-    agent: str,
-    profile: ModelProfile,
-    strategies: Sequence[Strategy],
-    trigger: Trigger,
-) -> Outcome:
-    """Plan and commit one compaction; every failure leaves messages and generation unchanged
-    (C3)."""
-    surface = session.surface(agent)
-    if session.state(agent).compacting is not None:
-        _close_stale(session, agent)
-    before, marks = context_tokens(session, agent), WaterMarks.of(profile)
-    cid = f"c{session.log.next_seq}"
-    session.append(_start(cid, trigger, strategies, surface, before, marks, session), agent=agent)
-    view = View(surface, profile, marks, before, trigger)
-    layers = [(s.name, s.plan(view)) for s in strategies]
-    edits = [edit for _name, planned in layers for edit in planned]
-    freed = sum(edit.freed for edit in edits)
-    error = _refused(surface, edits, freed, before, trigger, profile)
-    if error is not None:
-        failed = CompactionEnd(
-            compaction_id=cid, status="failed", error=error, generation=surface.generation
-        )
-        session.append(failed, agent=agent)
-        return Outcome(False, error=error)
-    session.append(*_commit(cid, layers, surface.generation, before, freed), agent=agent)
-    return Outcome(True, freed, edits=edits)
-
-
-def _close_stale(session: Session, agent: str) -> None:
-    """End a compaction that a former process left open (C1): this one runs without a pause."""
-    open_one = session.state(agent).compacting
-    if open_one is not None:
-        error = {"code": "cancelled", "text": "the kernel ended while it ran"}
-        failed = CompactionEnd(
-            compaction_id=open_one.compaction_id,
-            status="failed",
-            error=error,
-            generation=session.surface(agent).generation,
-        )
-        session.append(failed, agent=agent)
-
-
-def _start(
-    cid: str,
-    trigger: Trigger,
-    strategies: Sequence[Strategy],
-    surface: Surface,
-    before: int,
-    marks: WaterMarks,
-    session: Session,
-) -> CompactionStart:
-    state = session.state(surface.agent)
-    last = state.compactions[-1][2] if state.compactions else None
-    tokens = {"pre": before, "window": marks.window, "soft": marks.soft, "hard": marks.hard}
-    return CompactionStart(
-        compaction_id=cid,
-        trigger=trigger,
-        strategies=tuple(s.name for s in strategies),
-        region={"first": surface.seqs[0], "last": surface.seqs[-1]} if surface.nodes else None,
-        generation=surface.generation,
-        tokens={**tokens, "tail": marks.tail, "meter": METER},
-        steps_since=None if last is None else state.steps_total - last,
+def thrashing(session: Session, agent: str) -> bool:
+    """Tell whether three runs in a row began within 3 steps of the one before (compaction.md
+    §3.3)."""
+    runs = session.state(agent).compactions[-3:]
+    return len(runs) == 3 and all(
+        run.trigger in ("hard", "overflow") and run.steps_since is not None and run.steps_since <= 3
+        for run in runs
     )
 
 
-def _refused(
-    surface: Surface,
-    edits: list[Edit],
-    freed: int,
-    before: int,
-    trigger: Trigger,
-    profile: ModelProfile,
-) -> Json | None:
-    """Return why the edits may not be committed: nothing gained, or a list the API would refuse."""
-    least = 1 if trigger in ("manual", "overflow") else max(1, before // 10)
-    if freed < least:
-        text = f"the edits free {freed} of {before} tokens, {least} are needed"
-        return {"code": "no_progress", "text": text}
-    trial = Surface(surface.agent)
-    for node in surface.nodes:
-        trial.apply(node.model_copy(update={"replaces": None}))
-    for at, edit in enumerate(edits):
-        trial.apply(edit.payload.model_copy(update={"seq": -2 - at, "meta": {}}))
-    wrong = validate_messages(trial.messages(), profile, sendable=False)
-    if wrong:
-        return {"code": "invalid", "text": wrong[0].text}
-    return None
+def pays(edits: Sequence[Edit], view: View) -> list[Edit]:
+    """Return the edits worth a warm rewrite: the best suffix by offset, all of them when exempt
+    (Y9)."""
+    if view.exempt or not edits:
+        return list(edits)
+    ordered = sorted(edits, key=lambda e: e.offset)
+    whole = sum(event_tokens(node) for node in view.nodes)
+    best, chosen, freed = 0.0, len(ordered), 0
+    for at in range(len(ordered) - 1, -1, -1):
+        freed += ordered[at].freed
+        rewritten = whole - freed - ordered[at].offset
+        gain = freed * READ * HORIZON - rewritten * (WRITE - READ)
+        if gain > best:
+            best, chosen = gain, at
+    return ordered[chosen:]
 
 
-def _commit(
-    cid: str, layers: list[tuple[str, list[Edit]]], generation: int, before: int, freed: int
-) -> list[Event]:
-    out: list[Event] = []
-    count = 0
-    for name, edits in layers:
-        if not edits:
+def apply_edits(view: View, edits: Sequence[Edit]) -> View:
+    """Return the view after `edits`: each payload stands where its span stood, by its first seq."""
+    by_first = {edit.first: edit for edit in edits}
+    out: list[SurfaceEvent] = []
+    until: int | None = None
+    for node in view.nodes:
+        if until is not None:
+            until = None if node.seq == until else until
             continue
-        rows = tuple({"start": e.first, "end": e.last, "freed": e.freed} for e in edits)
-        total = sum(e.freed for e in edits)
-        out.append(
-            CompactionPrune(
-                compaction_id=cid, layer=name, edits=rows, freed=total, reason=edits[0].reason
-            )
-        )
-        for edit in edits:
-            meta: dict[str, Any] = {**getattr(edit.payload, "meta", {}), "compaction_id": cid}
-            out.append(edit.payload.model_copy(update={"meta": {**meta, "layer": name}}))
-            count += 1
-    end = CompactionEnd(
-        compaction_id=cid,
-        status="committed",
-        tokens={"pre": before, "post": before - freed, "freed": freed},
-        generation=generation + count,
-    )
-    return [*out, end]
+        edit = by_first.get(node.seq)
+        if edit is None:
+            out.append(node)
+            continue
+        out.append(edit.payload.model_copy(update={"seq": edit.first, "replaces": None}))
+        until = None if edit.last == edit.first else edit.last
+    return replace(view, nodes=tuple(out), tokens=view.tokens - sum(e.freed for e in edits))

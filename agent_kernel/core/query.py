@@ -16,7 +16,7 @@ from agent_kernel.core import compaction
 from agent_kernel.core.actions import Action, Ask, Attach, Call, Compact, Drain, End, RunBatch, Wait
 from agent_kernel.core.agent import Agent, Limits
 from agent_kernel.core.batch import Question, Reply, decide, next_batch, run_batch
-from agent_kernel.core.calling import call_model, keep_partial
+from agent_kernel.core.calling import call_model, compact, keep_partial
 from agent_kernel.core.events import (
     Attachment,
     Event,
@@ -123,6 +123,8 @@ def _before_request(session: Session, agent: Agent, state: State) -> Action:
     if changed:
         return Attach(tuple(item.label for item in changed))
     trigger = compaction.due(session, agent.id, agent.profile, agent.strategies)
+    if trigger and compaction.thrashing(session, agent.id):
+        return End("prompt_too_long", {"thrash": trigger, "refill": state.last_refill})
     return Compact(trigger) if trigger else Call()
 
 
@@ -202,7 +204,7 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             )
         case Compact(trigger):
             _open_step(session, agent)
-            compaction.run(session, agent.id, agent.profile, agent.strategies, trigger)
+            await compact(session, agent, trigger)
         case Call():
             _open_step(session, agent)
             await call_model(session, agent)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent_kernel.core.events import Event, RequestContext, RequestHeader, SurfaceEvent
-from agent_kernel.core.messages import Json, dumps, message_of
+from agent_kernel.core.messages import Json, Message, dumps, message_of
 from agent_kernel.core.model import Mark, Request, SystemText, ToolSchema
 from agent_kernel.core.surface import Surface, Surfaces
 
@@ -19,7 +19,7 @@ def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) ->
     """Return the request `context` stands for, from its header and the surface just before it."""
     messages = surface.messages()
     if context.instruction is not None:
-        messages = (*messages[: context.messages - 1], message_of(context.instruction))
+        messages = with_instruction(messages, message_of(context.instruction))
     tools = (
         ToolSchema(t["name"], t["description"], t["input_schema"], bool(t.get("defer_loading")))
         for t in header.tools
@@ -34,6 +34,16 @@ def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) ->
         betas=header.beta,
         marks=tuple(Mark(*mark) for mark in context.cache_breakpoints),
     )
+
+
+def with_instruction(messages: tuple[Message, ...], instruction: Message) -> tuple[Message, ...]:
+    """Return `messages` with an instruction behind them, inside the last one when it is a
+    user's."""
+    if messages and messages[-1].role == instruction.role:
+        last = messages[-1]
+        grown = Message(last.role, (*last.content, *instruction.content))
+        return (*messages[:-1], grown)
+    return (*messages, instruction)
 
 
 def fingerprint(event: Event) -> str:

@@ -21,6 +21,7 @@ from agent_kernel.core.events import (
     ModelSelected,
     PermissionMode,
     PermissionRule,
+    PinSet,
     SessionHeader,
     SessionResume,
     StepEnd,
@@ -64,6 +65,7 @@ class Session:
         self.rules: list[PermissionRule] = []
         self.limits: dict[str, Json] = {}
         self.tasks: dict[str, Event] = {}
+        self.pins: set[int] = set()
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
         self.true_inputs: dict[
             str, Json
@@ -220,6 +222,8 @@ class Session:
                 self.rules.append(event)
             case ModelSelected():
                 self.model = event
+            case PinSet():
+                (self.pins.add if event.on else self.pins.discard)(event.target)
             case BudgetSet():
                 self.limits[event.scope] = event.limits
             case TaskCreated() if event.fork:

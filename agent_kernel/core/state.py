@@ -33,7 +33,7 @@ from agent_kernel.core.events import (
     TurnEnd,
     TurnStart,
 )
-from agent_kernel.core.messages import ToolUse, Usage, canonical
+from agent_kernel.core.messages import Json, ToolUse, Usage, canonical
 
 
 @dataclass
@@ -45,6 +45,17 @@ class CallState:
     decision: ToolDecision | None = None
     started: ToolStart | None = None
     result: ToolResultEvent | None = None
+
+
+@dataclass(frozen=True)
+class CompactionMark:
+    """When a compaction began: its seq, trigger, the agent's steps until then, and since the
+    last."""
+
+    seq: int
+    trigger: str
+    steps: int
+    steps_since: int | None
 
 
 @dataclass
@@ -74,9 +85,9 @@ class State:
     anchored: int | None = None  # surface generation at which usage was last recorded
     inbox: dict[int, Event] = field(default_factory=dict)
     compacting: CompactionStart | None = None
-    compactions: list[tuple[int, str, int]] = field(
-        default_factory=list
-    )  # seq, trigger, steps before
+    compactions: list[CompactionMark] = field(default_factory=list)
+    step_time: float = 0.0
+    last_refill: Json = field(default_factory=dict)
     steps_total: int = 0
     failed_compactions: int = 0
     wanted_max_tokens: int | None = None  # doubled after a tool input was cut
@@ -135,6 +146,7 @@ class State:
 
     def _step(self, event: StepStart) -> None:
         self.step, self.step_open = event.step or self.step + 1, True
+        self.step_time = event.time
         self.steps_in_turn += 1
         self.steps_total += 1
         self.requests_in_step = self.overflows_in_step = 0
@@ -158,7 +170,9 @@ class State:
         if isinstance(event, CompactionStart):
             self.compacting = event
             self.overflows_in_step += event.trigger == "overflow"
-            self.compactions.append((event.seq, event.trigger, self.steps_total))
+            mark = CompactionMark(event.seq, event.trigger, self.steps_total, event.steps_since)
+            self.compactions.append(mark)
+            self.last_refill = event.refill
         else:
             self.compacting = None
             failed = event.status == "failed"

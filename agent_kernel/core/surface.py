@@ -217,7 +217,7 @@ class Surface:
         key = (self.generation, len(self._nodes))
         known = self._cuts.get(strict)
         if known is None or known[:2] != key:
-            self._cuts[strict] = (*key, _cuts(self._nodes, strict))
+            self._cuts[strict] = (*key, cut_positions(self._nodes, strict))
         return self._cuts[strict][2]
 
     def region(
@@ -279,7 +279,16 @@ def _calls(before: Message | None) -> dict[str, int]:
     return {use.id: at for at, use in enumerate(uses)}
 
 
-def _cuts(nodes: Sequence[SurfaceEvent], strict: bool) -> frozenset[int]:
+def merged(nodes: Iterable[SurfaceEvent]) -> tuple[Message, ...]:
+    """Return the messages a list of surface events makes."""
+    surface = Surface()
+    for node in nodes:
+        surface.inherit(node)
+    return surface.messages()
+
+
+def cut_positions(nodes: Sequence[SurfaceEvent], strict: bool = True) -> frozenset[int]:
+    """Return the positions p (before node p, 0…n) where `nodes` may be cut (compaction.md §3.2)."""
     open_ids: set[str] = set()
     in_loop = False  # inside a tool loop whose first answer holds thinking
     legal: set[int] = set()
