@@ -202,8 +202,7 @@ class Session:
                 turn, step = 0, None
             stamp: dict[str, Any] = {"agent": name, "turn": turn or None, "step": step}
             out.append(event.model_copy(update=stamp))
-            if event.type == "step/end":
-                places[name] = (turn, None)
+            places[name] = (turn, None if event.type == "step/end" else step)
         return out
 
     # ---- folds -----------------------------------------------------------------------------------
