@@ -8,13 +8,16 @@ from __future__ import annotations
 from agent_kernel.core.tool import Tool
 from agent_kernel.tools.ask import ASK
 from agent_kernel.tools.bash import BASH
+from agent_kernel.tools.concept_search import CONCEPT_SEARCH
 from agent_kernel.tools.edit import EDIT
 from agent_kernel.tools.glob import GLOB
 from agent_kernel.tools.grep import GREP
 from agent_kernel.tools.notebook import NOTEBOOK
 from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
+from agent_kernel.tools.recall_history import RECALL_HISTORY
 from agent_kernel.tools.todo import TODO
+from agent_kernel.tools.tool_search import TOOL_SEARCH
 from agent_kernel.tools.write import WRITE
 
 ALL: tuple[Tool, ...] = (
@@ -28,4 +31,7 @@ ALL: tuple[Tool, ...] = (
     NOTEBOOK,
     TODO,
     ASK,
+    TOOL_SEARCH,
+    RECALL_HISTORY,
+    CONCEPT_SEARCH,
 )
