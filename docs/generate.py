@@ -127,11 +127,37 @@ def columns() -> str | None:
     return "\n".join(parts)
 
 
+def magics() -> str | None:
+    """Every `%agent` command by area, in the documented order."""
+    module = load("agent_kernel.kernel.commands")
+    if module is None:
+        return None
+    rows = [
+        (f"`%agent {cell(f'{c.name} {c.usage}'.strip())}`", cell(c.doc), c.area)
+        for c in module.ALL.values()
+    ]
+    return table(("command", "what it does", "area"), rows)
+
+
+def cell_options() -> str | None:
+    """Every option of a `%%agent` cell."""
+    module = load("agent_kernel.kernel.cell")
+    if module is None:
+        return None
+    rows = [
+        (" ".join(f"`{name}`" for name in option.names), "yes" if option.read else "", option.doc)
+        for option in module.OPTIONS
+    ]
+    return table(("option", "takes a value", "what it does"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str | None]] = {
     "core-files": core_files,
     "events": events,
     "tools": tools,
     "columns": columns,
+    "magics": magics,
+    "cell-options": cell_options,
     "dev-verbs": dev_verbs,
 }
 

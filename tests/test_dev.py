@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -124,3 +125,13 @@ def test_dev_installs_every_extra_and_the_linter_knows_every_heavy_package() -> 
     tidy = settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]
     # httpx is nobody's to import here: anthropic brings httpx2
     assert set(HEAVY) - {"httpx"} <= set(tidy["banned-module-level-imports"])
+
+
+def test_the_wheel_ships_the_kernelspec_that_install_writes(tmp_path: Path) -> None:
+    from agent_kernel.kernel.install import SPEC, install
+
+    shipped = ROOT / "share" / "jupyter" / "kernels" / "agent-kernel"
+    assert json.loads((shipped / "kernel.json").read_text()) == SPEC
+    written = json.loads((install(tmp_path) / "kernel.json").read_text())
+    assert written["argv"][0] == sys.executable
+    assert written["argv"][1:] == SPEC["argv"][1:]
