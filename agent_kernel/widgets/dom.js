@@ -169,7 +169,8 @@ function fillProse(box, blocks, streaming) {
 
 // ---- The kernel: a button works only while one answers ------------------------------------------
 
-/** Tell whether a kernel answers: it is asked once by a ping, and any change proves it too. */
+/** Tell whether a kernel answers: a ping asks it, at first and when its comm changes; any change of
+    the model proves it too. */
 function connect(model, root, changed) {
   const state = { alive: false, asked: false };
   const wake = () => {
@@ -179,13 +180,26 @@ function connect(model, root, changed) {
     changed();
   };
   const heard = (message) => message && message.type === "pong" && wake();
+  let timer = 0;
+  const ask = () => {
+    Object.assign(state, { alive: false, asked: false });
+    enable(root, false);
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      state.asked = true;
+      if (!state.alive) changed();
+    }, 1500);
+    model.send({ type: "ping" });
+  };
   model.on("msg:custom", heard);
-  const timer = setTimeout(() => {
-    state.asked = true;
-    if (!state.alive) changed();
-  }, 1500);
-  model.send({ type: "ping" });
-  return { state, wake, stop: () => (clearTimeout(timer), model.off("msg:custom", heard)) };
+  model.on("comm_live_update", ask);
+  ask();
+  const stop = () => {
+    clearTimeout(timer);
+    model.off("msg:custom", heard);
+    model.off("comm_live_update", ask);
+  };
+  return { state, wake, stop };
 }
 
 /** A button that sends `message`; it is dead without a kernel or while `blocked`. */

@@ -20,6 +20,7 @@ _SHORT = {
     0x202E: "right-to-left", 0x2066: "left isolate", 0x2067: "right isolate", 0x2069: "end isolate",
 }  # fmt: skip
 _BLANKS = re.compile("[ \t\n]+|\r\n")
+_ORDINARY = re.compile("[ -~\n\t·…−]*")
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 
 
@@ -62,6 +63,8 @@ def output(text: str) -> str:
 
     Joiners, direction marks and selectors stay: scripts and emoji need them.
     """
+    if _ORDINARY.fullmatch(text):
+        return text
     made = render.plain(text)
     return _STYLE.sub("", made) if "\x1b" in made else made
 

@@ -44,9 +44,10 @@ function frame(root) {
 function draw(ctx) {
   const { page, model } = ctx;
   const view = model.get("view");
-  const waits = view.approvals.filter((card) => !card.answered);
+  const acts = view.head || view.tasks.length || view.approvals.some((card) => !card.answered);
+  const offers = acts || view.notes.some((one) => one.actions.length);
   slot(page.head, view.head, () => head(view.head, ctx));
-  const dead = ctx.link.state.asked && !ctx.alive() && (view.head || waits.length) ? view.saved : "";
+  const dead = ctx.link.state.asked && !ctx.alive() && offers ? view.saved : "";
   slot(page.notes, [view.notes, dead], () => [...(dead ? [unplugged(dead)] : []), ...view.notes.map((n) => note(n, ctx))]);
   slot(page.todo, view.todo, () => todo(view.todo));
   list(ctx, [...model.get("past"), ...model.get("items")]);

@@ -243,6 +243,15 @@ def test_a_view_without_a_kernel_says_that_its_buttons_do_nothing(opened: Any) -
     assert page.locator("button[data-live]:enabled").count() == 0
 
 
+def test_a_kernel_that_goes_away_takes_the_buttons_with_it(opened: Any) -> None:
+    page = opened("asking")
+    assert card(page, 0).get_by_role("button", name="Allow once").is_enabled()
+    page.evaluate("window.models.asking.die()")
+    assert page.locator("button[data-live]:enabled").count() == 0
+    page.wait_for_timeout(1700)
+    assert "No kernel answers it" in page.inner_text("body")
+
+
 def test_a_new_card_takes_no_focus_and_is_announced_once(opened: Any) -> None:
     page = opened("streaming")
     page.get_by_label("Add to this turn").focus()

@@ -50,6 +50,10 @@ function model(state, alive) {
       const pong = () => fire("msg:custom", { type: "pong" });
       if (alive && message.type === "ping") setTimeout(pong, 0);
     },
+    die() {
+      alive = false;
+      fire("comm_live_update");
+    },
     change(next) {
       Object.assign(state, next);
       for (const name of Object.keys(next)) fire("change:" + name);
