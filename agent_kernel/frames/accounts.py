@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_kernel.frames import schema, tools
 from agent_kernel.frames.issues import severity
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
+from agent_kernel.frames.tools import findings
 
 
 def prices(load: Load) -> Columns:
@@ -41,7 +42,7 @@ def prices(load: Load) -> Columns:
         {"model": model or None, "tokens_unpriced": tokens}
         for model, tokens in book.unpriced.items()
     ]
-    return schema.of_rows("prices", rows)
+    return of_rows("prices", rows)
 
 
 def _day(value: Any) -> int | None:
@@ -53,9 +54,9 @@ def _day(value: Any) -> int | None:
 
 def issues(load: Load) -> Columns:
     """Return one row a finding: of the walk, readers, ledger, prices, chain and tools."""
-    rows = [*load.store.issues(), *load.priced.issues, *_chain(load), *tools.findings(load)]
+    rows = [*load.store.issues(), *load.priced.issues, *_chain(load), *findings(load)]
     rows.sort(key=lambda row: (_file(row), row["offset"] or 0))
-    return schema.of_rows("issues", (_issue(load, row) for row in rows))
+    return of_rows("issues", (_issue(load, row) for row in rows))
 
 
 def _file(row: dict[str, Any]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from agent_kernel.frames.reader import MESSAGE, RESULT, SUMMARY, Columns
 from agent_kernel.frames.scan import File
+from agent_kernel.frames.values import clean_mark
 
 SHIFT = 40  # record_id = file_id << 40 | byte offset, or seq in our own logs
 OWN = "agent_kernel"
@@ -126,7 +127,7 @@ def _records(lines: Columns, files: list[File]) -> Iterator[Rec]:
             file << SHIFT | low,
             file,
             offset,
-            row[at["bytes"]],
+            row[at["bytes"]] or 0,
             row[at["type"]],
             row[at["subtype"]],
             row[at["status"]],
@@ -182,7 +183,7 @@ def _marks(marks: Columns, out: Assembled) -> Iterator[Mark]:
     ):
         rec = out.places.get((file, offset))
         if rec is not None and rec.copy_of is None:
-            yield Mark(rec, kind, json.loads(data))
+            yield Mark(rec, kind, clean_mark(json.loads(data)))
 
 
 def _number(session: Session) -> None:

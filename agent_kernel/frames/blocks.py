@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.load import Load, estimate
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 
 
 def build(load: Load) -> Columns:
@@ -51,7 +51,7 @@ def build(load: Load) -> Columns:
             "media_type": block["media"],
         }
 
-    return schema.of_rows("blocks", (row(block) for block in load.blocks))
+    return of_rows("blocks", (row(block) for block in load.blocks))
 
 
 def _cleared(load: Load) -> dict[tuple[str, Any], str]:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.ledger import Call
 from agent_kernel.frames.load import Load, Placed
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 
 HIT_SLACK, HIT_SHARE = 2_000, 0.05
 TTL_5M, TTL_1H = 5 * 60_000, 60 * 60_000
@@ -33,7 +33,7 @@ def build(load: Load) -> Columns:
     """Return one row a call, by session and order."""
     steps = _steps(load.calls)
     cache = caches(load)
-    return schema.of_rows(
+    return of_rows(
         "calls", (_row(load, one, steps[one.call.key], cache[one.call.key]) for one in load.calls)
     )
 

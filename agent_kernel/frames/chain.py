@@ -25,15 +25,17 @@ class Chain:
     ours_lost: int = 0
     sibling_calls: int = 0
     walked: set[int] = field(default_factory=set)
+    forked_from: str | None = None
     issues: list[tuple[str, Rec, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Tools:
-    """Which tool calls a record makes and which it answers, by record id."""
+    """Which tool calls records make and answer, by record id, and whose session a uuid is of."""
 
     asks: Mapping[int, list[str]]
     answers: Mapping[int, list[str]]
+    sessions: Mapping[str, str] = field(default_factory=dict)  # of every uuid of the load
 
 
 def walk(session: Session, tools: Tools) -> Chain:
@@ -127,6 +129,9 @@ class _Nodes:
         parent = self.by_uuid.get(rec.parent)
         if parent is not None or not repair:
             return parent
+        if rec.parent in self.tools.sessions:  # a resumed session goes on from another's lines
+            found.forked_from = self.tools.sessions[rec.parent]
+            return None
         before = self.place[rec.id] - 1
         while before >= 0 and self.main[before].superseded:
             before -= 1

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.assemble import Mark, Session
 from agent_kernel.frames.blocks import compaction_id
 from agent_kernel.frames.load import Load, estimate
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 
 NEAR = 15 * 60_000  # a summary call ends at most this many ms before its boundary line
 
@@ -40,7 +40,7 @@ def build(load: Load) -> Columns:
                 row |= _summary(session, mark, sizes)
                 row |= _bill(mark, calls[session.id])
             rows.append(row)
-    return schema.of_rows("compactions", rows)
+    return of_rows("compactions", rows)
 
 
 def _row(

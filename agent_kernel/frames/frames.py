@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from zlib import crc32
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.chain import Chain
 from agent_kernel.frames.load import Builder, Load
 from agent_kernel.frames.own import live_parts
 from agent_kernel.frames.reader import Readers
 from agent_kernel.frames.scan import File, Found, Paths, find, find_readers
+from agent_kernel.frames.schema import frame
+from agent_kernel.frames.show import write_parquet
+from agent_kernel.frames.sql import query
 from agent_kernel.frames.store import Store
 from agent_kernel.frames.totals import totals
 from agent_kernel.frames.unpack import opened
@@ -65,7 +67,7 @@ class Frames:
         if name not in self._tables:
             raise KeyError(f"{name!r} is no table; there are {', '.join(self._tables)}")
         if name not in self._frames:
-            self._frames[name] = schema.frame(name, self._load.table(name))
+            self._frames[name] = frame(name, self._load.table(name))
         return self._frames[name]
 
     def columns(self, name: str) -> dict[str, list[Any]]:
@@ -75,6 +77,10 @@ class Frames:
     def totals(self, **how: Any) -> dict[str, Any]:
         """Return the object of `agent-kernel totals --json`; `by`, `rule`, `since`, `until`."""
         return totals(self._load.store, self._load.priced, **how)
+
+    def files_read(self) -> list[str]:
+        """Return the real paths of the files behind this load, in order."""
+        return [file.path for file in self._load.store.files if file.path]
 
     def chain(self, session_id: str, rule: str = "ours") -> pd.DataFrame:
         """Return the records the model sees now, in order, by rule `ours` or `official`.
@@ -126,24 +132,25 @@ class Frames:
 
         Raises ImportError naming the extra without pyarrow.
         """
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise ImportError("install agent-kernel[parquet] to write Parquet") from error
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        written = []
-        for name in self._tables:
-            notes = {
-                column.name: f"{column.unit}: {column.meaning}" for column in schema.schema(name)
-            }
-            table = pa.Table.from_pandas(self.table(name), preserve_index=False)
-            kept = {**(table.schema.metadata or {}), b"agent_kernel": json.dumps(notes).encode()}
-            path = place / f"{name}.parquet"
-            pq.write_table(table.replace_schema_metadata(kept), path)
-            written.append(str(path))
-        return written
+        written = [place / f"{name}.parquet" for name in self._tables]
+        for name, path in zip(self._tables, written, strict=True):
+            write_parquet(name, self.columns(name), path)
+        return [str(path) for path in written]
+
+    def sql(self, text: str) -> pd.DataFrame:
+        """Return the result of one SQL query over the tables, by DuckDB, read-only.
+
+        Raises ImportError naming the extra without DuckDB, ValueError for what DuckDB refuses.
+        """
+        return query(text, self._tables, self.table)
+
+    def numbered(self, name: str, where: str) -> list[int]:
+        """Return the numbers of the rows of a table for which an SQL condition holds."""
+        numbered = self.table(name).assign(row_number_=range(len(self.table(name))))
+        text = f"select row_number_ from {name} where {where} order by row_number_"  # noqa: S608
+        return [int(one) for one in query(text, [name], lambda _: numbered)["row_number_"]]
 
     def __repr__(self) -> str:
         total = self.totals()

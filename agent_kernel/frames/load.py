@@ -93,10 +93,14 @@ class Load:
                     asks[block["rec"].id].append(block["tool_use_id"])
                 elif block["kind"] == "tool_result":
                     answers[block["rec"].id].append(block["tool_use_id"])
-        tools = Tools(asks, answers)
+        owner = {rec.uuid: rec.session for rec in self.assembled.records if rec.uuid}
+        tools = Tools(asks, answers, owner)
+        sessions = self.assembled.sessions
         return {
-            name: fold(session) if session.harness in (OWN, "deepseek") else walk(session, tools)
-            for name, session in self.assembled.sessions.items()
+            name: fold(session, sessions)
+            if session.harness in (OWN, "deepseek")
+            else walk(session, tools)
+            for name, session in sessions.items()
         }
 
     @cached_property

@@ -10,13 +10,15 @@ import importlib.util
 import json
 from collections.abc import Iterable, Iterator
 from itertools import repeat
+from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
 
-from agent_kernel.frames import own_rows
+import agent_kernel.frames.own_rows as own_rows
 from agent_kernel.frames.own_compactions import Compactions
 from agent_kernel.frames.own_rows import Event, Row
 from agent_kernel.frames.reader import PARTS, Columns, Part
+from agent_kernel.frames.values import clean
 
 _TORN = "the last line is cut; the next append may complete it"
 _BAD = "the line is not JSON; it is kept as a record without fields"
@@ -32,6 +34,29 @@ class OwnLog:
         first = head.split(b"\n", 1)[0]
         if b'"agent-kernel-log"' in first and b'"session/header"' in first:
             return 1.0, "1"
+        return None
+
+    @staticmethod
+    def parent(path: str) -> tuple[str, int] | None:
+        """Return (path, seq) of the log a fork goes on from, None when it is none or is lost.
+
+        Only a bare file name inside the same session's folder is followed (log.md §4).
+        """
+        try:
+            with Path(path).open("rb") as file:
+                header = _loads(file.readline(1 << 20))
+        except (OSError, ValueError):
+            return None
+        said = header.get("forked_from") if isinstance(header, dict) else None
+        origin: dict[str, Any] = said if isinstance(said, dict) else {}
+        name = origin.get("file")
+        if not isinstance(name, str) or Path(name).name != name:
+            return None
+        folder = _session_folder(Path(path))
+        for place in (folder / "branches" / name, folder.parent / name):
+            real = str(place.resolve())
+            if place.is_file() and real != path and isinstance(origin.get("seq"), int):
+                return real, origin["seq"]
         return None
 
     def parts(self, file: BinaryIO, start: int, want: frozenset[str]) -> Iterator[Part]:
@@ -69,12 +94,14 @@ class OwnRows:
             code, text = ("torn_tail", _TORN) if torn else ("bad_json", _BAD)
             self.rows["issues"].append({**place, "code": code, "message": text, "sample": ""})
             return
-        if not isinstance(event, dict) or not isinstance(event.get("seq"), int):
+        if not isinstance(event, dict) or clean("seq", event.get("seq")) is None:
             self.rows["lines"].append({**place, "status": "not_object", "session": self._session})
             text = "the line is no event: an object with seq is needed"
             issue = {**place, "code": "not_object", "message": text, "sample": ""}
             self.rows["issues"].append(issue)
             return
+        if not isinstance(event.get("type"), str):
+            event["type"] = None
         self.take(event, {**place, "crc": crc32(raw.rstrip())})
 
     def take(self, event: Event, place: Row) -> None:
@@ -101,7 +128,16 @@ class OwnRows:
 
     def columns(self, name: str) -> Columns:
         """Return one part as columns."""
-        return {column: [row.get(column) for row in self.rows[name]] for column in PARTS[name]}
+        return {
+            column: [clean(column, row.get(column)) for row in self.rows[name]]
+            for column in PARTS[name]
+        }
+
+
+def _session_folder(path: Path) -> Path:
+    if path.parent.name == "branches":
+        return path.parent.parent
+    return path.with_suffix("")
 
 
 def live_parts(events: Iterable[Event]) -> dict[str, Columns]:

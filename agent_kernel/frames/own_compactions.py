@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent_kernel.frames.values import clean
+
 Event = Mapping[str, Any]
 Row = dict[str, Any]
 _LIGHT = ("budget", "snip", "micro")  # layers that clear results and hide no history
@@ -30,7 +32,7 @@ class Compactions:
         held = self._open.setdefault(name, {"id": name})
         if kind == "compaction/summary":
             held["summary_chars"] = len(str(event.get("text") or ""))
-            held["hidden"] = len(event.get("hidden") or ())
+            held["hidden"] = _length(event.get("hidden"))
             held.setdefault("calls", []).append(f"{session}:{event.get('seq')}")
         elif kind == "compaction/prune":
             held.setdefault("layers", []).append(event.get("layer"))
@@ -44,8 +46,8 @@ class Compactions:
         begun = held.pop("begun", None)
         if event.get("usage"):
             held.setdefault("calls", []).append(f"{session}:{event.get('seq')}")
-        time = event.get("time")
-        took = time - begun if isinstance(time, int | float) and begun is not None else None
+        time = clean("seconds", event.get("time"))
+        took = time - begun if time is not None and begun is not None else None
         data = {
             **held,
             "status": event.get("status"),
@@ -68,9 +70,13 @@ def _begun(event: Event) -> Row:
         "id": event["compaction_id"],
         "trigger": event.get("trigger"),
         "pre": tokens.get("pre"),
-        "begun": event.get("time"),
+        "begun": clean("seconds", event.get("time")),
         "first_seq": event.get("seq"),
     }
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, list) else 0
 
 
 def _map(value: Any) -> Mapping[str, Any]:

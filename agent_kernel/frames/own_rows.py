@@ -194,7 +194,7 @@ def _result_block(event: Event, said: str) -> Row:
     meta, failed = _map(event.get("meta")), event.get("is_error") is True
     return {
         "kind": "tool_result",
-        "source": "tool_result",
+        "source": "summary" if isinstance(event.get("surface"), dict) else "tool_result",
         "chars": len(said),
         "sha": digest(said),
         "tool_use_id": event.get("id"),
@@ -242,7 +242,8 @@ def _finished(event: Event) -> Row:
 
 
 def _forked(event: Event) -> Row:
-    return {"from": _map(event.get("forked_from")).get("session")}
+    origin = _map(event.get("forked_from"))
+    return {"from": origin.get("session"), "seq": origin.get("seq")}
 
 
 Fields = tuple[str, ...] | Callable[[Event], Row]

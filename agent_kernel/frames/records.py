@@ -5,17 +5,17 @@ May not drop a line: what could not be read is a record with its parse status.
 
 from __future__ import annotations
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.assemble import Rec
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import LOG_ONLY, Columns
+from agent_kernel.frames.schema import names
 
 HUGE = 64 * 1024 * 1024
 
 
 def build(load: Load) -> Columns:
     """Return one row a line, in file order."""
-    columns: Columns = {name: [] for name in schema.names("records")}
+    columns: Columns = {name: [] for name in names("records")}
     add = [held.append for held in columns.values()]
     for rec in load.records:
         path = load.store.files[rec.file].path

@@ -29,6 +29,7 @@ class File:
     reader: str
     version: str
     size: int
+    until: int | None = None  # a fork's parent: events after this seq are not the fork's
 
 
 @dataclass(slots=True)
@@ -118,7 +119,25 @@ def find(paths: Paths, readers: Mapping[str, Reader], source: str = "auto") -> F
             continue
         if head.strip():
             _choose(found, path, size, head, readers, source)
+    found.files = list(_with_parents(found.files))
+    for number, file in enumerate(found.files):
+        file.id = number
     return found
+
+
+def _with_parents(files: list[File]) -> Iterator[File]:
+    """Yield the files, each fork after the parent its header names, when that was not given."""
+    seen = {file.path for file in files}
+    for file in files:
+        chain = [file]
+        while chain[-1].reader == OwnLog.name:
+            parent = OwnLog.parent(chain[-1].path)
+            if parent is None or parent[0] in seen:
+                break
+            seen.add(parent[0])
+            size = Path(parent[0]).stat().st_size
+            chain.append(File(0, parent[0], OwnLog.name, "1", size, parent[1]))
+        yield from reversed(chain)
 
 
 def _choose(
@@ -175,14 +194,31 @@ def read(file: File, reader: Reader, want: frozenset[str], start: int = 0) -> di
     with stream:
         if start:
             stream.seek(start) if raw.seekable() else _skip(stream, start)
-        for name, columns in reader.parts(stream, start, want):
+        asked = want | {"lines"} if file.until is not None else want
+        for name, columns in reader.parts(stream, start, asked):
             _extend(out.setdefault(name, {one: [] for one in PARTS[name]}), columns)
         end = raw.damage
+    if file.until is not None:
+        _cut(out, file.until)
     if end is not None:
         message = f"the archive ends early: {end}; what came before is read"
         row: Columns = {"code": ["torn_tail"], "message": [message]}
         _extend(out.setdefault("issues", {one: [] for one in PARTS["issues"]}), row)
     return out
+
+
+def _cut(parts: dict[str, Columns], until: int) -> None:
+    """Drop the rows of events after seq `until`."""
+    lines = parts.get("lines", {})
+    late = {
+        offset
+        for offset, seq in zip(lines.get("offset", ()), lines.get("seq", ()), strict=True)
+        if seq is None or seq > until
+    }
+    for columns in parts.values():
+        keep = [number for number, one in enumerate(columns["offset"]) if one not in late]
+        for name, values in columns.items():
+            columns[name] = [values[number] for number in keep]
 
 
 def _skip(stream: BinaryIO, count: int) -> None:

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from agent_kernel.core.prices import context_window
-from agent_kernel.frames import schema
 from agent_kernel.frames.assemble import Session
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.output import bounds
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 from agent_kernel.frames.totals import dollars_with
 from agent_kernel.frames.turns import SUMS, total
 
@@ -36,7 +36,7 @@ def build(load: Load) -> Columns:
                 "usd_high": high.get(session.id, 0.0),
             }
         )
-    return schema.of_rows("sessions", rows)
+    return of_rows("sessions", rows)
 
 
 def _by_session(load: Load, table: str) -> dict[str, list[dict[str, Any]]]:
@@ -73,7 +73,7 @@ def _head(load: Load, session: Session) -> dict[str, Any]:
         "started": min(times, default=None),
         "ended": max(times, default=None),
         "title": next((title for title in reversed(titles) if title), None),
-        "forked_from": next((one for one in forks if one), None),
+        "forked_from": next((one for one in forks if one), load.chains[session.id].forked_from),
         "files": [] if load.store.live else [load.store.files[file].path for file in files],
     }
 

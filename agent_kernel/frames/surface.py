@@ -6,6 +6,7 @@ May not guess: an event joins the surface when the log says so.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from agent_kernel.frames.assemble import Rec, Session
@@ -15,24 +16,51 @@ from agent_kernel.frames.reader import LOG_ONLY
 Said = dict[str, dict[str, Any]]
 
 
-def fold(session: Session) -> Chain:
-    """Set `chain` and `active` of every record of a log session and return the walk."""
+def fold(session: Session, sessions: Mapping[str, Session]) -> Chain:
+    """Set `chain` and `active` of every record of a log session and return the walk.
+
+    A fork begins on the surface its parent, one of `sessions`, had at the cut.
+    """
     found = Chain()
     surfaces = _Surfaces(found)
-    marks: dict[int, Said] = defaultdict(dict)
-    for mark in session.marks:
-        marks[mark.rec.id][mark.kind] = mark.data
+    for rec, said in _inherited(session, sessions):
+        surfaces.take(rec, said)
+    said_of = _said(session)
     for rec in session.records:
-        surfaces.take(rec, marks.get(rec.id, {}))
+        surfaces.take(rec, said_of.get(rec.id, {}))
     for rec in session.records:
         rec.chain = "side_line" if rec.flags & LOG_ONLY else "history"
         if rec.agent != "main":
             rec.chain = "sidechain"
     by_seq = {rec.seq: rec for rec in session.records}
     for seq in surfaces.of["main"]:
-        by_seq[seq].chain, by_seq[seq].active = "official", True
+        if seq in by_seq:
+            by_seq[seq].chain, by_seq[seq].active = "official", True
     found.ours = found.official = [rec for rec in session.records if rec.active]
     return found
+
+
+def _said(session: Session) -> dict[int, Said]:
+    marks: dict[int, Said] = defaultdict(dict)
+    for mark in session.marks:
+        marks[mark.rec.id][mark.kind] = mark.data
+    return marks
+
+
+def _inherited(session: Session, sessions: Mapping[str, Session]) -> list[tuple[Rec, Said]]:
+    """Return the events a fork shares with its parents, oldest first."""
+    fork = next(session.marked("fork"), None)
+    parent = sessions.get(str(fork.data.get("from"))) if fork else None
+    if fork is None or parent is None or parent is session:
+        return []
+    cut = fork.data.get("seq")
+    said_of = _said(parent)
+    own = [
+        (rec, said_of.get(rec.id, {}))
+        for rec in parent.records
+        if isinstance(cut, int) and rec.seq is not None and rec.seq <= cut
+    ]
+    return [*_inherited(parent, sessions), *own]
 
 
 class _Surfaces:

@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.load import Block, Load, estimate
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 
 TIERS = {
     "path": ("glob", "ls", "list_files", "find_files"),
@@ -41,7 +41,7 @@ def build(load: Load) -> Columns:
             row["reread_of"] = reread.get(place)
             reread.setdefault(place, key[1])
         rows.append(_timed(row))
-    return schema.of_rows("tools", rows)
+    return of_rows("tools", rows)
 
 
 def paired(load: Load) -> tuple[dict[Key, Block], dict[Key, Block], set[Key]]:
@@ -56,11 +56,16 @@ def paired(load: Load) -> tuple[dict[Key, Block], dict[Key, Block], set[Key]]:
         key = (block["rec"].session, name)
         if block["kind"] == "tool_use":
             uses.setdefault(key, block)
-        elif block["kind"] == "tool_result":
+        elif is_answer(block):
             results.setdefault(key, block)
         elif block["kind"] == "image":
             images.add(key)
     return uses, results, images
+
+
+def is_answer(block: Block) -> bool:
+    """Return whether the block answers a call, and is not what a compaction left of an answer."""
+    return bool(block["kind"] == "tool_result" and block["source"] != "summary")
 
 
 def findings(load: Load) -> list[dict[str, Any]]:
@@ -68,7 +73,7 @@ def findings(load: Load) -> list[dict[str, Any]]:
     uses, results, _ = paired(load)
     rows: list[dict[str, Any]] = []
     for block in load.blocks:
-        if block["kind"] != "tool_result" or not block["tool_use_id"]:
+        if not is_answer(block) or not block["tool_use_id"]:
             continue
         key = (block["rec"].session, block["tool_use_id"])
         first = results[key]
@@ -154,9 +159,9 @@ def _facts(load: Load) -> dict[Key, dict[str, Any]]:
         for mark in session.marks:
             data = mark.data
             if mark.kind == "tool_start":
-                found[name, data["id"]]["started"] = mark.rec.time
+                found[name, str(data.get("id"))]["started"] = mark.rec.time
             elif mark.kind == "decision":
-                found[name, data["id"]]["permission"] = data.get("verdict")
+                found[name, str(data.get("id"))]["permission"] = data.get("verdict")
             elif mark.kind == "micro":
                 for one in data.get("cleared", ()):
                     dropped = str(data.get("id") or mark.rec.uuid or f"c{mark.rec.seq}")

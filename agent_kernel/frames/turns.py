@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.assemble import Mark, Rec, Session
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import FAULT, INTERRUPT, MESSAGE, RESULT, Columns
+from agent_kernel.frames.schema import of_rows
 
 SUMS = (
     "input",
@@ -46,7 +46,7 @@ def build(load: Load) -> Columns:
                 row["human_idle"] = max(0, row["started"] - before) / 1000
             before = row["ended"] or before
             rows.append(row)
-    return schema.of_rows("turns", rows)
+    return of_rows("turns", rows)
 
 
 def _by_turn(load: Load, table: str) -> Rows:

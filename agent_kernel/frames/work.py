@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from agent_kernel.frames import schema
 from agent_kernel.frames.assemble import Session
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
 from agent_kernel.frames.tools import READS
 from agent_kernel.frames.turns import SUMS, total
 
@@ -28,7 +28,7 @@ def files(load: Load) -> Columns:
         if row["path"] and _operation(row):
             groups[row["session_id"], row["path"]].append(row)
     seqs = load.tool_seqs
-    return schema.of_rows("files", (_file(key, rows, seqs) for key, rows in groups.items()))
+    return of_rows("files", (_file(key, rows, seqs) for key, rows in groups.items()))
 
 
 def _operation(row: dict[str, Any]) -> str | None:
@@ -77,7 +77,7 @@ def subagents(load: Load) -> Columns:
         for agent in _agents(session, calls):
             mine = calls.get((session.id, agent), [])
             rows.append(_subagent(session, agent, mine, blocks.get((session.id, agent), set())))
-    return schema.of_rows("subagents", rows)
+    return of_rows("subagents", rows)
 
 
 def _agents(session: Session, calls: dict[tuple[str, str], Rows]) -> Iterable[str]:
@@ -121,7 +121,7 @@ def tasks(load: Load) -> Columns:
             if name and (mark.kind != "spawn" or mark.data.get("background")):
                 _task(found.setdefault(name, {"task_id": name, "notices": 0}), mark, session)
         rows += list(found.values())
-    return schema.of_rows("tasks", rows)
+    return of_rows("tasks", rows)
 
 
 def _task(row: dict[str, Any], mark: Any, session: Session) -> None:
@@ -154,7 +154,7 @@ def permissions(load: Load) -> Columns:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for session in load.assembled.sessions.values():
         for mark in session.marked("ask", "decision"):
-            key = (session.id, str(mark.data["id"]))
+            key = (session.id, str(mark.data.get("id")))
             row = rows.setdefault(
                 key, {"session_id": key[0], "tool_use_id": key[1], "asked": False}
             )
@@ -169,7 +169,7 @@ def permissions(load: Load) -> Columns:
                 "name": tool["name"],
                 "verdict": "deny",
             }
-    return schema.of_rows("permissions", rows.values())
+    return of_rows("permissions", rows.values())
 
 
 _DECIDED = ("rule", "verdict", "by", "waited", "reason", "would_pass")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 from zlib import crc32
 
-from agent_kernel.transcripts import rows as flag
+import agent_kernel.transcripts.rows as flag
 from agent_kernel.transcripts.claude_content import content_blocks
 from agent_kernel.transcripts.claude_marks import marks, message_flags
 from agent_kernel.transcripts.claude_usage import SYNTHETIC, Place, usages

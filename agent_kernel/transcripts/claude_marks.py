@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_kernel.transcripts import rows as flag
+import agent_kernel.transcripts.rows as flag
 from agent_kernel.transcripts.claude_usage import Place
 from agent_kernel.transcripts.fields import count, items, mapping, moment, seconds, text
 from agent_kernel.transcripts.jsonl import dumps
