@@ -16,13 +16,17 @@ OURS, PLAIN = "agent-kernel", "python3"
 
 
 def first_output(client: BlockingKernelClient, code: str = "print('here')") -> float:
-    """Seconds from sending a cell to the first thing it prints."""
-    start = time.perf_counter()
-    client.execute(code)
+    """Seconds from sending a cell to the first thing it prints; returns when the cell is done."""
+    start, took = time.perf_counter(), 0.0
+    sent = client.execute(code)
     while True:
         message = client.get_iopub_msg(timeout=DEADLINE)
+        if message["parent_header"].get("msg_id") != sent:
+            continue
         if message["msg_type"] == "stream":
-            return time.perf_counter() - start
+            took = took or time.perf_counter() - start
+        elif message["content"].get("execution_state") == "idle":
+            return took
 
 
 def until_idle(client: BlockingKernelClient, code: str) -> float:
