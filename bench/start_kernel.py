@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
@@ -18,11 +19,14 @@ CELL = "print(6 * 7, get_ipython().kernel.__class__.__module__)"
 
 
 @contextmanager
-def started(name: str) -> Iterator[tuple[BlockingKernelClient, float]]:
-    """A kernel's client and the seconds from launch until it answered its first request."""
+def started(name: str, **where: Any) -> Iterator[tuple[BlockingKernelClient, float]]:
+    """A kernel's client and the seconds from launch until it answered its first request.
+
+    `where` may give `cwd` and `env` of its process.
+    """
     manager = KernelManager(kernel_name=name)
     start = time.perf_counter()
-    manager.start_kernel()
+    manager.start_kernel(**where)
     client = manager.blocking_client()
     client.start_channels()
     try:
