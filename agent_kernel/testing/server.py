@@ -146,8 +146,8 @@ class MessagesServer:
         try:
             while await self._exchange(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went away: what it sent is in `requests`
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client went away, or the server stops: what was sent is in `requests`
         finally:
             writer.close()
 
@@ -167,7 +167,8 @@ class MessagesServer:
         plan = await self._plan(record)
         record.reply = plan.name
         try:
-            return await _send(reader, writer, plan, record.n)
+            kept = headers.get("connection", "").lower() != "close"
+            return await _send(reader, writer, plan, record.n) and kept
         finally:
             record.closed_at = time.time()
 
