@@ -140,3 +140,9 @@ class Retrying:
     async def models(self) -> list[ModelInfo]:
         """Return the inner provider's models."""
         return await self.inner.models()
+
+    async def close(self) -> None:
+        """Close the inner provider's connections, where it has any."""
+        close = getattr(self.inner, "close", None)
+        if close is not None:
+            await close()

@@ -12,7 +12,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
+from agent_kernel.core.messages import Json
 from agent_kernel.core.model import (
+    BlockDone,
+    BlockStart,
+    Delta,
     Endpoint,
     ModelInfo,
     Provider,
@@ -52,18 +56,20 @@ class Watchdog:
         gap = self._gap(request)
         quiet = _Quiet(self.clock, self.sleep, self.endpoint.first)
         events = cast("AsyncGenerator[StreamEvent]", self.inner.stream(request))
+        partial = _Partial()
         async with aclosing(events):
             try:
                 while True:
                     event = await quiet.next(events)
                     if event is None:
                         break
+                    partial.take(event)
                     yield event
                     quiet.allow(gap)
             except _TooQuiet as stall:
                 yield Stall(stall.seconds)
                 text = f"nothing came for {stall.seconds:.0f} s"
-                raise ProviderError("stall", text, retryable=True) from None
+                raise ProviderError("stall", text, retryable=True, partial=partial.wire()) from None
             finally:
                 quiet.stop()
 
@@ -79,6 +85,39 @@ class Watchdog:
     async def models(self) -> list[ModelInfo]:
         """Return the inner provider's models."""
         return await self.inner.models()
+
+    async def close(self) -> None:
+        """Close the inner provider's connections, where it has any."""
+        close = getattr(self.inner, "close", None)
+        if close is not None:
+            await close()
+
+
+class _Partial:
+    """What came before a stall: text, and calls that never run."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.calls: dict[int, Json] = {}
+
+    def take(self, event: StreamEvent) -> None:
+        """Note one event."""
+        match event:
+            case Delta(_, "text", text):
+                self.text.append(text)
+            case BlockStart(index, "tool_use", name, id):
+                self.calls[index] = {"id": id, "name": name, "finished": False}
+            case BlockDone(index, _) if index in self.calls:
+                self.calls[index]["finished"] = True
+
+    def wire(self) -> Json:
+        """Return it as ProviderError.partial holds it."""
+        out: Json = {}
+        if self.text:
+            out["text"] = "".join(self.text)
+        if self.calls:
+            out["calls"] = list(self.calls.values())
+        return out
 
 
 class _TooQuiet(Exception):
@@ -103,8 +142,11 @@ class _Quiet:
         self.allow(first)
 
     def allow(self, seconds: float) -> None:
-        """Wait from now on for `seconds`."""
+        """Wait from now on for `seconds`: a timer that sleeps longer is set anew."""
+        shorter = seconds < self._limit
         self._begin, self._limit = self._clock(), seconds
+        if shorter:
+            self.stop()
 
     async def next(self, events: AsyncGenerator[StreamEvent]) -> StreamEvent | None:
         """Return the next event, None at the end. Raises _TooQuiet at the deadline."""
@@ -129,6 +171,7 @@ class _Quiet:
         """End the timer."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
 
 async def _next(events: AsyncGenerator[StreamEvent]) -> StreamEvent | None:
