@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from agent_kernel.core.messages import Json
 from agent_kernel.widgets import diffs, hidden, units
 from agent_kernel.widgets.calls import Call, diff_of, main_field, short_id
-from agent_kernel.widgets.turnview import Approval, Ask, Choice, DiffRow, Glyph, Line, Shown
+from agent_kernel.widgets.turnview import Approval, Ask, Choice, Glyph, Line, Shown
 
 WHOLE, HEAD, TAIL = 600, 300, 160
 """Characters: shown whole up to WHOLE, above that HEAD and TAIL with the middle folded."""
@@ -205,8 +205,3 @@ def _choices(python: bool, stale: bool, rules: list[str], editable: bool) -> lis
 def _commands(short: str, python: bool) -> list[str]:
     allow = [f"%agent approve {short} --turn"] if python else []
     return [*allow, f"%agent approve {short}", f'%agent deny {short} "why"']
-
-
-def folded(rows: list[DiffRow]) -> tuple[int, int]:
-    """Return the span of diff rows a card folds: (0, 0) up to 60 rows, else all but 30 and 15."""
-    return (30, len(rows) - 15) if len(rows) > diffs.SHOWN else (0, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_kernel.widgets import hidden, units
+from agent_kernel.widgets import units
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -135,9 +135,3 @@ def _tasks(view: TurnView) -> Table:
 def approval_document(card: Approval) -> list[Block]:
     """Return the blocks of one approval alone."""
     return _approval(card)
-
-
-def summary(view: TurnView) -> str:
-    """Return a turn in one line: its state, its answer's first words, its numbers."""
-    first = hidden.one_line(view["answer"])[:100]
-    return " · ".join(part for part in (view["state"], first, *view["footer"]) if part)
