@@ -60,7 +60,7 @@ def walk(session: Session, tools: Tools) -> Chain:
     for rec in session.main:
         if rec.chain is None:
             rec.chain = "rewound" if rec.flags & CHAIN else "side_line"
-    found.ours = [rec for rec in session.main if rec.active and not rec.flags & META]
+    found.ours = _ordered([rec for rec in session.main if rec.active and not rec.flags & META])
     _losses(session, nodes, found)
     return found
 
@@ -211,6 +211,14 @@ def _kept(data: Mapping[str, Any], nodes: _Nodes) -> Iterable[str]:
             return reversed(names)
         at = nodes.by_uuid.get(at.parent) if at.parent else None
     return [head, tail] if head != tail else [head]
+
+
+def _ordered(active: list[Rec]) -> list[Rec]:
+    """Return the active records as the model sees them: a kept tail stands after the summary."""
+    kept = [rec for rec in active if rec.chain == "preserved"]
+    rest = [rec for rec in active if rec.chain != "preserved"]
+    at = next((n + 1 for n, rec in enumerate(rest) if rec.flags & SUMMARY), 0)
+    return [*rest[:at], *kept, *rest[at:]]
 
 
 def _history(nodes: _Nodes, seen: list[Rec], found: Chain) -> None:
