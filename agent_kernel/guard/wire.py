@@ -87,7 +87,7 @@ class Wire:
     """What http.client needs of a socket, each operation under the deadline of the fetch."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        """Take over `sock`, which `close` closes."""
+        """Use `sock`; whoever made it closes it."""
         self._sock = sock
         self._deadline = deadline
         deadline.watch(sock)
@@ -102,8 +102,7 @@ class Wire:
         return io.BufferedReader(_Raw(self._sock, self._deadline), CHUNK)
 
     def close(self) -> None:
-        """Close the socket."""
-        self._sock.close()
+        """Do nothing: http.client closes as soon as it has the head, the body is still to come."""
 
 
 @dataclass(slots=True)
