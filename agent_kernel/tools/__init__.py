@@ -18,6 +18,8 @@ from agent_kernel.tools.read import READ
 from agent_kernel.tools.recall_history import RECALL_HISTORY
 from agent_kernel.tools.todo import TODO
 from agent_kernel.tools.tool_search import TOOL_SEARCH
+from agent_kernel.tools.web_fetch import WEB_FETCH
+from agent_kernel.tools.web_search import WEB_SEARCH
 from agent_kernel.tools.write import WRITE
 
 ALL: tuple[Tool, ...] = (
@@ -34,4 +36,6 @@ ALL: tuple[Tool, ...] = (
     TOOL_SEARCH,
     RECALL_HISTORY,
     CONCEPT_SEARCH,
+    WEB_SEARCH,
+    WEB_FETCH,
 )
