@@ -22,13 +22,14 @@ from agent_kernel.core.events import (
     SurfaceEvent,
     ToolCall,
 )
-from agent_kernel.core.messages import Json, Message, Usage, block_of
+from agent_kernel.core.messages import Json, Message, ToolUse, Usage, block_of
 from agent_kernel.core.model import (
     Attempt,
     BlockDone,
     Delta,
     Done,
     Mark,
+    ModelProfile,
     ProviderError,
     Request,
     Retry,
@@ -40,6 +41,7 @@ from agent_kernel.core.model import (
 from agent_kernel.core.replay import fingerprint, with_instruction
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import calls_of
+from agent_kernel.core.surface import Surface
 from agent_kernel.core.tool import Tool
 from agent_kernel.core.transaction import Run
 from agent_kernel.core.usage import METER
@@ -92,8 +94,32 @@ def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[
     )
     last = surface.nodes[-1] if surface.nodes else None
     paused = isinstance(last, AssistantMessage) and last.stop_reason == "pause_turn"
-    violations = validate_messages(messages, agent.profile, tools=tools, sendable=not paused)
-    return request, _header(request, agent, tools), [v for v in violations if v.severity == "api"]
+    violations = _violations(surface, agent.profile, messages, tools, paused)
+    return request, _header(request, agent, tools), violations
+
+
+def _violations(
+    surface: Surface,
+    profile: ModelProfile,
+    messages: tuple[Message, ...],
+    tools: tuple[ToolSchema, ...],
+    paused: bool,
+) -> list[Violation]:
+    """Return what the API would refuse; messages found good before are not looked at again."""
+    key = (surface.generation, profile, tuple(tool.name for tool in tools))
+    good, count, ids = surface.checked
+    if good != key:
+        count, ids = 0, set()
+    found = validate_messages(
+        messages, profile, tools=tools, sendable=not paused, start=count, known_ids=ids
+    )
+    refused = [v for v in found if v.severity == "api"]
+    if not refused:
+        last = max(len(messages) - 1, 0)  # the last one may still grow
+        for message in messages[count:last]:
+            ids.update(block.id for block in message.content if isinstance(block, ToolUse))
+        surface.checked = (key, last, ids)
+    return refused
 
 
 def _last_mark(context: RequestContext | None, generation: int) -> int | None:
@@ -219,8 +245,8 @@ def _log_request(
         header=at,
         max_tokens=request.max_tokens,
         surface_generation=surface.generation,
-        first_seq=surface.seqs[0] if surface.nodes else None,
-        last_seq=surface.seqs[-1] if surface.nodes else None,
+        first_seq=surface.nodes[0].seq if surface.nodes else None,
+        last_seq=surface.nodes[-1].seq if surface.nodes else None,
         messages=len(request.messages),
         tokens_estimated=context_tokens(session, agent.id),
         cache_breakpoints=tuple(tuple(mark.wire()) for mark in request.marks),

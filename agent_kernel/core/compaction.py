@@ -15,7 +15,7 @@ from agent_kernel.core.messages import Json
 from agent_kernel.core.model import Done, ModelProfile
 from agent_kernel.core.session import Session
 from agent_kernel.core.surface import cut_positions
-from agent_kernel.core.usage import Meter, event_tokens
+from agent_kernel.core.usage import event_tokens
 
 Trigger = Literal["soft", "hard", "overflow", "cold", "manual"]
 TTL_SECONDS = 300.0  # a warm prefix lives this long after a request began
@@ -162,7 +162,7 @@ class Outcome:
 def context_tokens(session: Session, agent: str) -> int:
     """Return the tokens the next request of `agent` would hold, by the meter."""
     surface, state = session.surface(agent), session.state(agent)
-    return Meter().tokens(surface.nodes, surface.generation, state.anchored)
+    return session.meter.tokens(surface.nodes, surface.generation, state.anchored)
 
 
 def is_cold(session: Session, agent: str) -> bool:

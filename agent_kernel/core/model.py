@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from agent_kernel.core.messages import Json, Message, Thinking, Usage, dumps
@@ -76,7 +77,7 @@ class Request:
     betas: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
 
-    @property
+    @cached_property
     def head(self) -> bytes:
         """The body's bytes before the messages: model, limits, parameters, tools, system."""
         out: Json = {"model": self.model, "max_tokens": self.max_tokens, "stream": True}
@@ -94,7 +95,7 @@ class Request:
                 blocks[mark.index]["cache_control"] = _control(mark)
         return blocks
 
-    @property
+    @cached_property
     def body(self) -> bytes:
         """The exact HTTP body: compact JSON, messages last so that a longer history is a longer
         prefix."""
@@ -105,7 +106,7 @@ class Request:
         ]
         return self.head[:-1] + b',"messages":[' + b",".join(parts) + b"]}"
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The first 32 hex digits of the body's SHA-256."""
         return hashlib.sha256(self.body).hexdigest()[:32]

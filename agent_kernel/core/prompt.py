@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_kernel.core.events import Attachment, AttachmentKind
-from agent_kernel.core.messages import blocks_of, text_of
+from agent_kernel.core.messages import blocks_of
 from agent_kernel.core.model import SystemText
 from agent_kernel.core.surface import Surface
 
@@ -126,10 +126,7 @@ def attachments_due(surface: Surface, items: Iterable[ContextItem]) -> list[Atta
 
     Keeps no state: what a compaction hid is due again, and a resume adds nothing twice (F2.4).
     """
-    there: dict[str, str] = {}
-    for node in surface.nodes:
-        if isinstance(node, Attachment) and node.meta.get("section"):
-            there[node.meta["section"]] = text_of(node.content)
+    there = surface.sections
     due: list[Attachment] = []
     for item in items:
         text = item.text

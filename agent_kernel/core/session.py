@@ -39,6 +39,7 @@ from agent_kernel.core.log import Log, Redact
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.state import CallState, State
 from agent_kernel.core.surface import Surface, Surfaces
+from agent_kernel.core.usage import Meter
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -66,6 +67,7 @@ class Session:
         self.limits: dict[str, Json] = {}
         self.tasks: dict[str, Event] = {}
         self.pins: set[int] = set()
+        self.meter = Meter()
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
         self.true_inputs: dict[
             str, Json

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_kernel.core.events import (
     AssistantMessage,
+    Attachment,
     CompactionEnd,
     CompactionUndo,
     Event,
@@ -16,7 +17,16 @@ from agent_kernel.core.events import (
     TaskCreated,
     ToolResultEvent,
 )
-from agent_kernel.core.messages import Block, Message, Role, Text, Thinking, ToolResult, ToolUse
+from agent_kernel.core.messages import (
+    Block,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    text_of,
+)
 from agent_kernel.core.model import ModelProfile
 
 
@@ -42,6 +52,8 @@ class Surface:
         self._open: dict[str, int] = {}
         self._cache: list[Message] = []
         self._built = 0  # nodes that went into finished messages of _cache
+        self.sections: dict[str, str] = {}  # text of each context section's last attachment
+        self.checked: tuple[object, int, set[str]] = (None, 0, set())  # kept for calling.py
         self._cuts: dict[bool, tuple[int, int, frozenset[int]]] = {}
 
     # ---- reading ---------------------------------------------------------------------------------
@@ -145,6 +157,8 @@ class Surface:
             self._track(event)
 
     def _track(self, event: SurfaceEvent) -> None:
+        if isinstance(event, Attachment) and event.meta.get("section"):
+            self.sections[event.meta["section"]] = text_of(event.content)
         if isinstance(event, AssistantMessage):
             self._open = {b.id: event.seq for b in event.content if isinstance(b, ToolUse)}
         elif isinstance(event, ToolResultEvent):
@@ -167,7 +181,7 @@ class Surface:
     def _changed(self) -> None:
         self.generation += 1
         self._cache, self._built = [], 0
-        self._open, self._answered = {}, set()
+        self._open, self._answered, self.sections = {}, set(), {}
         for node in self._nodes:
             self._track(node)
 

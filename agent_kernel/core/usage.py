@@ -5,7 +5,7 @@ May not guess a price: an unknown model or bucket gives None.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from agent_kernel.core.events import AssistantMessage, SurfaceEvent
@@ -44,26 +44,34 @@ def cost(model: str, usage: Usage, time: float | None = None) -> float | None:
 
 
 class Meter:
-    """How many tokens an agent's next request holds: the last recorded usage plus an estimate of
-    the rest.
+    """How many tokens an agent's next request holds: the last recorded usage and an estimate after
+    it.
 
     Nothing is estimated that a provider has counted: only surface events after the last answer,
     and the
-    whole surface after a replacement changed what was counted.
+    whole surface after a replacement changed what was counted. Estimates are kept by event.
     """
 
     id = METER
 
-    def tokens(self, nodes: Iterable[SurfaceEvent], generation: int, anchored: int | None) -> int:
-        """Return the tokens of `nodes`; `anchored` is the generation at which usage was last
-        recorded."""
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[SurfaceEvent, int]] = {}
+
+    def tokens(self, nodes: Sequence[SurfaceEvent], generation: int, anchored: int | None) -> int:
+        """Return the tokens of `nodes`; `anchored` is the generation of the last recorded usage."""
         total = 0
-        for node in nodes:
-            if isinstance(node, AssistantMessage) and anchored == generation and _counted(node):
-                total = node.usage.context + (node.usage.output or 0)
-            else:
-                total += event_tokens(node)
+        for node in reversed(nodes):
+            if anchored == generation and isinstance(node, AssistantMessage) and _counted(node):
+                return total + node.usage.context + (node.usage.output or 0)
+            total += self.of(node)
         return total
+
+    def of(self, node: SurfaceEvent) -> int:
+        """Return the estimated tokens of one node."""
+        kept = self._known.get(node.seq)
+        if kept is None or kept[0] is not node:
+            kept = self._known[node.seq] = (node, event_tokens(node))
+        return kept[1]
 
 
 def _counted(node: AssistantMessage) -> bool:

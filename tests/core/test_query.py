@@ -12,7 +12,7 @@ from agent_kernel.core.agent import Limits
 from agent_kernel.core.batch import Question, Reply
 from agent_kernel.core.events import AssistantMessage, RequestContext, ToolDecision, ToolResultEvent
 from agent_kernel.core.messages import Message, Text, ToolUse, Usage
-from agent_kernel.core.model import BadInput, Done, ProviderError
+from agent_kernel.core.model import BadInput, Delta, Done, ProviderError
 from agent_kernel.core.query import (
     Ask,
     TurnError,
@@ -283,18 +283,19 @@ def test_an_edit_that_does_not_fit_is_refused_and_nothing_runs() -> None:
     assert results(session)["a"].is_error
 
 
+async def _cancelled(session: Session, made: Any, reached: asyncio.Event) -> None:
+    task = asyncio.ensure_future(query(session, made, "go"))
+    await asyncio.wait_for(reached.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def test_interrupt_in_a_stream_keeps_the_text_so_far() -> None:
-    session, made = Session(), agent([])
+    session, made, reached = Session(), agent([]), asyncio.Event()
     made.provider = scripted([done(Text("word " * 200), call("a"))], delay=0.01)
-
-    async def interrupted() -> None:
-        task = asyncio.ensure_future(query(session, made, "go"))
-        await asyncio.sleep(0.15)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(interrupted())
+    made.on_stream = lambda event: reached.set() if isinstance(event, Delta) else None
+    asyncio.run(_cancelled(session, made, reached))
     answer = session.state().answer
     assert answer is not None
     assert answer.interrupted
@@ -306,15 +307,17 @@ def test_interrupt_in_a_stream_keeps_the_text_so_far() -> None:
 
 @pytest.mark.parametrize("where", ["tools", "approval"])
 def test_interrupt_in_a_tool_or_an_approval_answers_the_calls(where: str) -> None:
-    session, made = Session(), agent([])
+    session, made, reached = Session(), agent([]), asyncio.Event()
 
     @tool(read_only=True)
     async def look(size: int) -> str:
         """Look for ever."""
+        reached.set()
         await asyncio.sleep(60)
         return "never"
 
     async def ask(_question: Question) -> Reply:
+        reached.set()
         await asyncio.sleep(60)
         return Reply("allow")
 
@@ -322,15 +325,7 @@ def test_interrupt_in_a_tool_or_an_approval_answers_the_calls(where: str) -> Non
     if where == "tools":
         made.tools = (look,)
     made.provider = scripted([done(call("a", "look" if where == "tools" else "touch"))])
-
-    async def interrupted() -> None:
-        task = asyncio.ensure_future(query(session, made, "go"))
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(interrupted())
+    asyncio.run(_cancelled(session, made, reached))
     assert end(session) == ("interrupted", where)
     assert results(session)["a"].is_error
     asyncio.run(query(session, agent([[]]), "again"))
