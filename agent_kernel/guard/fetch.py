@@ -216,14 +216,16 @@ class _Fetch:
     def _shown(self, kind: Fetched, body: Body) -> Fetched:
         page = media.read(body.data, kind.content_type, raw=self.raw)
         kind = replace(kind, content_type=page.kind, size=len(body.data), reason=body.cut)
+        verdict: Verdict = "timeout" if body.late else "truncate"
         if page.text is None:
             reason = f"{page.kind}, {len(body.data):,} bytes: not text, not shown"
-            return replace(kind, verdict="report", reason=reason)
+            if not body.cut:
+                return replace(kind, verdict="report", reason=reason)
+            return replace(kind, verdict=verdict, reason=f"{reason}; {body.cut}")
         text, cut = page.text, body.cut or page.cut
         if len(text) > self.limits.characters:
             cut = cut or f"longer than {self.limits.characters:,} characters"
             text = text[: self.limits.characters]
         if not cut:
             return replace(kind, text=text)
-        verdict: Verdict = "timeout" if body.late else "truncate"
         return replace(kind, verdict=verdict, reason=cut, text=f"{text}\n[cut: {cut}]")

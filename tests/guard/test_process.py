@@ -110,13 +110,15 @@ async def test_term_comes_first_and_kill_after_the_grace(tmp_path: Path) -> None
 
 async def test_a_child_outlives_the_call_and_is_read_from_its_file(tmp_path: Path) -> None:
     spill = tmp_path / "tasks" / "t.out"
-    text = "echo one; sleep 0.3; echo two; exit 3"
+    text = "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; exit 3"
     child = Child.start(["bash", "-c", text], cwd=tmp_path, env=child_env(), spill=spill)
-    assert await child.wait(0.1) is None
+    while not child.read()[0]:
+        assert await child.wait(0.05) is None
     assert child.status() == "running"
     assert process.alive(child.pid, child.started)
     first, offset = child.read(0)
     assert first == b"one\n"
+    (tmp_path / "go").touch()
     done = await child.wait(5)
     assert done is not None
     assert child.status() == "failed"
