@@ -17,6 +17,7 @@ from typing import Any, Literal
 from agent_kernel.core.model import ProviderError
 from agent_kernel.guard.redact import redact as mask
 from agent_kernel.providers import cassette_file
+from agent_kernel.providers.cassette_clean import clean
 from agent_kernel.providers.cassette_file import Exchange
 from agent_kernel.providers.cassette_keys import (
     Canonicaliser,
@@ -104,9 +105,6 @@ class Cassette:
     def keep(self, exchange: Exchange, old: Exchange | None) -> None:
         """Write one exchange, its answer redacted; a refresh reports what changed."""
         kept = self._clean(exchange)
-        if kept is None:
-            self.report(f"not recorded: the answer to {exchange.key[:8]} holds a secret, packed")
-            return
         cassette_file.add(self._target, kept)
         if self.mode == "refresh":
             about = f"{kept.method} {kept.path} {kept.key[:8]}"
@@ -115,15 +113,12 @@ class Cassette:
             elif (old.status, old.data) != (kept.status, kept.data):
                 self.report(f"changed: {about}: {_changed(old, kept)}")
 
-    def _clean(self, exchange: Exchange) -> Exchange | None:
-        """The exchange without secrets: cut anew where one was found; None when it cannot be."""
-        text = exchange.data.decode("utf-8", "surrogateescape")
-        if "content-encoding" in exchange.headers:
+    def _clean(self, exchange: Exchange) -> Exchange:
+        """The exchange without secrets: cut anew where one was found."""
+        packed = "content-encoding" in exchange.headers
+        data = exchange.data if packed else clean(exchange.data, self.redact)
+        if data == exchange.data:
             return exchange
-        clean = self.redact(text)
-        if clean == text:
-            return exchange
-        data = clean.encode("utf-8", "surrogateescape")
         cuts, at = [], 0
         for ms, chunk in exchange.chunks[:-1]:
             cuts.append((ms, data[at : at + len(chunk)]))

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_kernel.core.messages import Json
 from agent_kernel.guard.redact import redact
+from agent_kernel.providers.cassette_clean import clean
 
 FORMAT, VERSION = "agent-kernel-cassette", 1
 # Headers that change what a client does; all others stay out of the file.
@@ -142,10 +143,17 @@ def check(path: Path) -> list[str]:
         return [str(error)]
     found = []
     for at, each in enumerate(exchanges, 1):
-        text = json.dumps(each.body, ensure_ascii=False) + each.data.decode("utf-8", "replace")
-        kinds = sorted({kind for kind, _ in redact(text)[1]})
+        kinds: set[str] = set()
+
+        def note(text: str, kinds: set[str] = kinds) -> str:
+            masked, hits = redact(text)
+            kinds.update(kind for kind, _ in hits)
+            return masked
+
+        note(json.dumps(each.body, ensure_ascii=False))
+        clean(each.data, note)
         if kinds:
-            found.append(f"#{at} holds what looks like a secret: {', '.join(kinds)}")
+            found.append(f"#{at} holds what looks like a secret: {', '.join(sorted(kinds))}")
         if each.status is None and each.end == "eof":
             found.append(f"#{at} has neither an answer nor an error")
     return found
