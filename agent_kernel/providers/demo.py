@@ -48,7 +48,7 @@ def _decide(body: Json) -> tuple[str, list[Call]]:
     seen = transcript_of(body)
     if asks_for_summary(seen.last_text):
         return summary(body), []
-    scene = Scene(seen, chinese(seen.prompt))
+    scene = Scene(seen, chinese(seen.prompt), path=seen.last_table)
     if seen.answered and seen.notices:
         return _noticed(scene, seen), []
     text, calls = _drive(scene, seen)

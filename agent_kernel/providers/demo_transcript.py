@@ -44,6 +44,7 @@ class Transcript:
     tools: tuple[str, ...]
     last_text: str
     last_answer: str  # the final text of the turn before
+    last_table: str  # the table read last in earlier turns
 
 
 def transcript_of(body: Mapping[str, Any]) -> Transcript:
@@ -61,6 +62,7 @@ def transcript_of(body: Mapping[str, Any]) -> Transcript:
         tuple(str(tool.get("name")) for tool in body.get("tools") or ()),
         "\n".join(_texts(last)) if last.get("role") == "user" else "",
         next((t for m in reversed(messages[: begin or 0]) if (t := _final_text(m))), ""),
+        next(reversed(list(_tables(messages[: begin or 0]))), ""),
     )
 
 
@@ -133,6 +135,13 @@ def _notices(messages: list[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
 def _is_final(message: Mapping[str, Any]) -> bool:
     kinds = [b.get("type") for b in blocks(message)]
     return message.get("role") == "assistant" and "text" in kinds and "tool_use" not in kinds
+
+
+def _tables(messages: list[Mapping[str, Any]]) -> Iterator[str]:
+    for step in _steps(messages):
+        path = step.input.get("path")
+        if step.name == "read" and isinstance(path, str) and path.endswith((".csv", ".tsv")):
+            yield path
 
 
 def _final_text(message: Mapping[str, Any]) -> str:
