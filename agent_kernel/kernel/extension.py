@@ -5,6 +5,8 @@ May not import anything heavy, write a file, open a connection or grant anything
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from importlib import import_module
@@ -74,6 +76,8 @@ class Front:
         for name in WARM:
             import_module(name)
             time.sleep(0.01)
+        if any(name.startswith("ANTHROPIC_") for name in os.environ):
+            import_module("agent_kernel.providers").warm()
 
     def close(self) -> None:
         """Close the session and end the runtime thread."""
@@ -97,6 +101,7 @@ def load_ipython_extension(shell: Any) -> None:
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         sigint.wake_on_interrupt(kernel)
+    atexit.register(front.close)
     front.warm()
 
 
@@ -105,6 +110,7 @@ def unload_ipython_extension(shell: Any) -> None:
     front = getattr(shell, "agent_front", None)
     if front is None:
         return
+    atexit.unregister(front.close)
     front.close()
     for each in TRANSFORMS:
         shell.input_transformers_cleanup.remove(each)

@@ -21,7 +21,7 @@ from typing import Any
 
 from agent_kernel.core.messages import Json
 from agent_kernel.kernel import namespace, sigint
-from agent_kernel.kernel.runtime import MainInterrupted, Runtime
+from agent_kernel.kernel.runtime import Runtime
 from agent_kernel.tools.cell_result import CellResult
 
 _FRAME_LINES = 60  # of a traceback, kept at each end
@@ -72,12 +72,11 @@ class MainThread:
         self._runtime = runtime
         self._shell = shell
         self._shown = shown
-        self._main = threading.main_thread()
 
     async def run_cell(
         self, code: str, timeout: int, progress: Callable[[str], None]
     ) -> CellResult:
-        """Return what `code` gave. Raises MainInterrupted when the person interrupted it."""
+        """Return what `code` gave; an interrupt of it cancels the caller, as one of the turn does."""
         loop = asyncio.get_running_loop()
 
         def tell(text: str) -> None:
@@ -92,11 +91,10 @@ class MainThread:
             raise
         finally:
             alarm.cancel()
-        if ran.interrupted and not run.late:
-            raise MainInterrupted("Python was interrupted")
         if run.late:
-            ran.error = f"TimeoutError: stopped after {timeout} s"
-            ran.traceback = ran.error
+            ran.error = ran.traceback = f"TimeoutError: stopped after {timeout} s"
+        elif ran.interrupted:
+            raise asyncio.CancelledError("Python was interrupted")
         self._shown(ran.outputs)
         return ran.result()
 

@@ -22,7 +22,6 @@ from agent_kernel.core.session import Session
 from agent_kernel.kernel import build, filled, places, turns
 from agent_kernel.kernel.display import Publisher, TurnDisplay
 from agent_kernel.kernel.parse import UsageError
-from agent_kernel.kernel.runtime import MainInterrupted
 from agent_kernel.kernel.settings import SettingsError
 from agent_kernel.kernel.workbench import Workbench
 
@@ -199,7 +198,7 @@ async def _loop(session: Session, agent: Any, until: Until | None) -> TurnResult
             if until is not None and until(action):
                 await session.log.commit()
                 return action
-    except (asyncio.CancelledError, MainInterrupted):
+    except asyncio.CancelledError:
         if session.state(agent.id).turn_open:
             interrupt(session, agent)
-        raise asyncio.CancelledError from None
+        raise

@@ -84,7 +84,7 @@ class Runtime:
     async def on_main(self, work: Callable[[], T | Coroutine[Any, Any, T]]) -> T:
         """Return what `work` gives, run on the main thread as soon as that is free.
 
-        Raises what it raises; an interrupt of it as MainInterrupted.
+        Raises what it raises; an interrupt of it cancels the caller.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -154,15 +154,11 @@ def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) 
     if done.done():
         return
     if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-        error = MainInterrupted("interrupted")
-    if error is not None:
+        done.cancel()
+    elif error is not None:
         done.set_exception(error)
     else:
         done.set_result(value)
-
-
-class MainInterrupted(Exception):
-    """The person interrupted what ran on the main thread for an agent."""
 
 
 class Submitted(Generic[T]):

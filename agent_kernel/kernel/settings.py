@@ -146,7 +146,11 @@ class Settings:
         """Return (source, file, permissions block) of the files, the nearest first."""
         files = [("project", self.folder / path) for path in PROJECT_FILES]
         files.append(("user", self.user_file))
-        return [
+        given = self.env.get(PREFIX + "ALLOW")
+        first = (
+            [("command line", self.folder / "rule", {"allow": json.loads(given)})] if given else []
+        )
+        return first + [
             (source, path, block)
             for source, path in files
             if isinstance(block := self._read(path).get("permissions"), dict)
