@@ -12,6 +12,7 @@ from agent_kernel.tools.concept_search import CONCEPT_SEARCH
 from agent_kernel.tools.edit import EDIT
 from agent_kernel.tools.glob import GLOB
 from agent_kernel.tools.grep import GREP
+from agent_kernel.tools.lsp import LSP
 from agent_kernel.tools.notebook import NOTEBOOK
 from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
@@ -38,4 +39,5 @@ ALL: tuple[Tool, ...] = (
     CONCEPT_SEARCH,
     WEB_SEARCH,
     WEB_FETCH,
+    LSP,
 )
