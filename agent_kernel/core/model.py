@@ -19,6 +19,9 @@ ErrorKind = Literal[
 ]  # fmt: skip
 
 
+RequestRepair = Literal["answer_open_calls", "drop_images"]
+
+
 @dataclass(frozen=True, slots=True)
 class SystemText:
     """One named block of the system prompt; the name is ours and is never sent."""
@@ -253,7 +256,10 @@ StreamEvent = Attempt | MessageStart | Delta | BlockStart | BlockDone | Retry | 
 
 
 class ProviderError(Exception):
-    """A request that did not yield a message. `after` is the server's wait in seconds, or None."""
+    """A request that did not yield a message.
+
+    `after` is the server's wait in seconds, or None; `repair` is what would mend the request.
+    """
 
     def __init__(
         self,
@@ -266,6 +272,7 @@ class ProviderError(Exception):
         status: int | None = None,
         request_id: str | None = None,
         partial: Json | None = None,
+        repair: RequestRepair | None = None,
     ) -> None:
         super().__init__(text)
         self.kind: ErrorKind = kind
@@ -276,6 +283,7 @@ class ProviderError(Exception):
         self.status = status
         self.request_id = request_id
         self.partial: Json = partial or {}
+        self.repair: RequestRepair | None = repair
 
     def __str__(self) -> str:
         where = f" (status {self.status})" if self.status else ""

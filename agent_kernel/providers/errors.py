@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent_kernel.core.messages import Json
-from agent_kernel.core.model import ErrorKind, ProviderError
+from agent_kernel.core.model import ErrorKind, ProviderError, RequestRepair
 from agent_kernel.providers.endpoints import is_loopback
 from agent_kernel.providers.keys import Key
 
@@ -46,6 +46,14 @@ _OVERFLOW = re.compile(
     r"prompt is too long|exceed(s|ed)? (the )?(model's )?(maximum |available )?context|"
     r"context (size|length|limit|window).{0,40}exceed|maximum context length",
     re.IGNORECASE,
+)
+
+
+_ORPHAN = re.compile(r"`?tool_use`? ids were found without `?tool_result`? blocks", re.IGNORECASE)
+_IMAGE = re.compile(
+    r"image.{0,80}(?:exceed|too large|too many|dimension|maximum|limit)|too many images|"
+    r"(?:could not|unable to) process image|image.{0,60}(?:invalid|not supported|does not match)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -99,6 +107,13 @@ def kind_of(status: int, type_: str, text: str) -> ErrorKind:
     return _BY_GENERAL_TYPE.get(type_, "request" if status >= 400 else "server")
 
 
+def repair_of(text: str) -> RequestRepair | None:
+    """Return what would mend a refused request, by the API's own sentences, else None."""
+    if _ORPHAN.search(text):
+        return "answer_open_calls"
+    return "drop_images" if _IMAGE.search(text) else None
+
+
 def _of_status(
     error: BaseException, status: int, headers: Mapping[str, str], where: Where
 ) -> ProviderError:
@@ -130,6 +145,7 @@ def _made(
         after=wait_of(headers, time.time()),
         status=status,
         request_id=request_id,
+        repair=repair_of(text) if kind == "request" else None,
     )
 
 

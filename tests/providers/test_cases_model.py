@@ -8,14 +8,15 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_kernel.core.messages import Raw, Text, ToolUse, Usage
-from agent_kernel.core.model import Attempt, Delta, Request, Stall
+from agent_kernel.core.messages import Message, Raw, Text, ToolUse, Usage
+from agent_kernel.core.model import Attempt, Delta, Request, Stall, ToolSchema
 from tests.providers.kit import KEY, REQUEST
 
 TABLE = Path(__file__).parents[1] / "cases" / "model_faults.csv"
@@ -139,6 +140,30 @@ async def _bad_request(ask: Ask, on: Ask) -> None:
     seen = await on({"fault": "bad_request"})
     assert (seen.error.kind, seen.error.retryable) == ("request", False)
     assert len(seen.server.messages) == 1
+
+
+@row("009")
+async def _orphan_call(ask: Ask, on: Ask) -> None:
+    orphan = Request("m", (*REQUEST.messages, Message("assistant", (ToolUse("t9", "read", {}),))))
+    tools = (ToolSchema("read", "Read.", {"type": "object"}),)
+    user = Message("user", "go on")
+    seen = await on(request=replace(orphan, messages=(*orphan.messages, user), tools=tools))
+    assert (seen.error.kind, seen.error.repair) == ("request", "answer_open_calls")
+    assert len(seen.server.messages) == 1
+
+
+@row("010")
+async def _bad_image(ask: Ask, on: Ask) -> None:
+    for text in (
+        None,
+        "messages.4: too many images",
+        "Could not process image",
+        "messages.1.content.0.image.source: image dimensions exceed max allowed size: 8000 pixels",
+    ):
+        seen = await on({"fault": "bad_image", **({"message": text} if text else {})})
+        assert (seen.error.kind, seen.error.repair) == ("request", "drop_images")
+        assert len(seen.server.messages) == 1
+    assert (await on({"fault": "bad_request"})).error.repair is None
 
 
 @row("011")
