@@ -156,6 +156,17 @@ class Settings:
             if isinstance(block := self._read(path).get("permissions"), dict)
         ]
 
+    def _command_line(self) -> list[tuple[str, Path, Json]]:
+        """Return the rules `agent-kernel run --allow` hands to its kernel: a JSON list of rules."""
+        given = self.env.get(PREFIX + "ALLOW")
+        if not given:
+            return []
+        try:
+            rules = json.loads(given)
+        except ValueError as error:
+            raise SettingsError(f"{PREFIX}ALLOW is no JSON list of rules: {error}") from None
+        return [("command line", self.folder / "rules", {"allow": rules})]
+
     def _of_file(self, key: Key, path: Path) -> list[Found]:
         data = self._read(path)
         if key.name not in data:
