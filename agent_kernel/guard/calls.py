@@ -109,7 +109,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision with its reason; `parts` are the commands or paths judged, `risk` the effect."""
+    """A decision with its reason; `parts` are the commands or paths judged.
+
+    `risk` holds the high-risk effects in words, one a line; `offers` are rules that would allow.
+    """
 
     verdict: Decision
     reason: str
@@ -121,12 +124,12 @@ class Verdict:
 
 
 def join(verdicts: Iterable[Verdict]) -> Verdict:
-    """The most severe verdict (the first of equals), carrying every part and the first risk.
+    """The most severe verdict (the first of equals), carrying the parts and every risk.
 
     Raises ValueError when there is no verdict to join.
     """
     found = list(verdicts)
     worst = max(found, key=lambda verdict: SEVERITY[verdict.verdict])
     parts = next((verdict.parts for verdict in found if verdict.parts), ())
-    risk = next((verdict.risk for verdict in found if verdict.risk), "")
-    return replace(worst, parts=worst.parts or parts, risk=worst.risk or risk)
+    risks = dict.fromkeys(verdict.risk for verdict in found if verdict.risk)
+    return replace(worst, parts=worst.parts or parts, risk="\n".join(risks))

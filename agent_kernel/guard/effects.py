@@ -8,21 +8,17 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from agent_kernel.guard.calls import Call, Context
-from agent_kernel.guard.effects_git import git_effect
+from agent_kernel.guard.calls import Call
 from agent_kernel.guard.effects_platform import platform_effect
+from agent_kernel.guard.effects_programs import FOREVER, program_effect
 from agent_kernel.guard.effects_sql import sql_effects
-from agent_kernel.guard.options import split
 from agent_kernel.guard.paths import secret, system_path
 from agent_kernel.guard.shell_find import Found, find
 from agent_kernel.guard.writes import all_written
 
-MANY: Final = 20  # more files than this removed at once is a mass delete
-
-_FOREVER = "; it cannot be undone"
 _CI = re.compile(
     r"(?:.*/)?(?:\.github/(?:workflows|actions)(?:/.*)?|\.gitlab-ci\.ya?ml|Jenkinsfile\w*|"
     r"\.circleci(?:/.*)?|azure-pipelines[\w.-]*\.ya?ml|\.travis\.ya?ml|\.drone\.ya?ml|"
@@ -37,12 +33,21 @@ _NAMES_ONLY: Final = frozenset(
     "echo printf test [ ls find stat which type basename dirname realpath readlink file touch "
     "chmod du df tree".split()
 )
-_MUTATING_CURL = re.compile(r"-X\s*(?:POST|PUT|PATCH|DELETE)|--request", re.IGNORECASE)
+_SQL_CLIENTS: Final = frozenset(
+    "psql mysql mariadb sqlite3 duckdb hive beeline spark-sql impala-shell presto trino bq snowsql "
+    "clickhouse-client clickhouse sqlcmd sqlplus usql cqlsh".split()
+)
 
 
-def effects(found: Found, context: Context) -> list[str]:
-    """The effects of a bash text, each once, in the order they are found."""
+def effects(found: Found, text: str = "") -> list[str]:
+    """The effects of a bash text, each once, in the order they are found.
+
+    `text` is looked through for SQL when an SQL client is among the programs, since a statement
+    may come by a pipe or a here-document.
+    """
     seen: dict[str, None] = {}
+    if found.names & _SQL_CLIENTS:
+        seen.update(dict.fromkeys(sql_effects(text)))
     for argv in found.argvs:
         seen.update(dict.fromkeys(argv_effects(argv)))
     for path in all_written(found):
@@ -54,10 +59,7 @@ def argv_effects(argv: Sequence[str]) -> Iterator[str]:
     """The effects of one program with its words."""
     name = posixpath.basename(argv[0])
     words = list(argv[1:])
-    handler = _HANDLERS.get(name)
-    if handler:
-        yield from filter(None, [handler(name, words)])
-    yield from filter(None, [platform_effect(name, words)])
+    yield from filter(None, [program_effect(name, words), platform_effect(name, words)])
     for word in words:
         if name not in ("echo", "printf", "grep", "rg", "git"):
             yield from sql_effects(word)
@@ -79,7 +81,7 @@ def write_effects(path: str) -> Iterator[str]:
     if system_path(path):
         yield f"changes {path!r}, which belongs to the machine"
     if "/.hoodie/" in f"/{path}/":
-        yield f"changes {path!r}, a Hudi table's timeline{_FOREVER}"
+        yield f"changes {path!r}, a Hudi table's timeline{FOREVER}"
 
 
 def python_effects(code: str) -> list[str]:
@@ -95,7 +97,7 @@ def python_effects(code: str) -> list[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.update(dict.fromkeys(sql_effects(node.value)))
     for line in re.findall(r"(?m)^\s*(?:!|%sx |%%bash|%system )(.*)$", code):
-        found.update(dict.fromkeys(effects(find(line), Context())))
+        found.update(dict.fromkeys(effects(find(line), line)))
     return list(found)
 
 
@@ -126,14 +128,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 _PYTHON_CALLS: Final = {
-    "shutil.rmtree": "deletes a folder and everything in it" + _FOREVER,
-    "rmtree": "deletes a folder and everything in it" + _FOREVER,
-    "saveAsTable": "overwrites a table" + _FOREVER,
-    "insertInto": "overwrites a table" + _FOREVER,
+    "shutil.rmtree": "deletes a folder and everything in it" + FOREVER,
+    "rmtree": "deletes a folder and everything in it" + FOREVER,
+    "saveAsTable": "overwrites a table" + FOREVER,
+    "insertInto": "overwrites a table" + FOREVER,
     "smtplib.SMTP": "sends mail to others",
     "requests.post": "sends data to another service",
     "requests.put": "sends data to another service",
-    "requests.delete": "deletes at another service" + _FOREVER,
+    "requests.delete": "deletes at another service" + FOREVER,
     "httpx.post": "sends data to another service",
 }
 _SHELL_CALLS: Final = frozenset(
@@ -150,7 +152,7 @@ def _call_effects(node: ast.Call) -> Iterator[str]:
         if last != "insertInto" and not {"overwrite", "replace"} & {str(w) for w in words}:
             effect = None
         elif last != "insertInto":
-            effect = f"overwrites what {last}() names{_FOREVER}"
+            effect = f"overwrites what {last}() names{FOREVER}"
     if effect:
         yield f"{effect} ({name})" if effect == _PYTHON_CALLS.get(name) else effect
     if last in _SHELL_CALLS and node.args:
@@ -161,9 +163,10 @@ def _shell_argument(argument: ast.expr) -> Iterator[str]:
     if isinstance(argument, ast.List | ast.Tuple):
         words = [str(_constant(item) or "?") for item in argument.elts]
         if words:
-            yield from effects(find(" ".join(map(_quote, words))), Context())
+            yield from effects(find(" ".join(map(_quote, words))))
     elif isinstance(_constant(argument), str):
-        yield from effects(find(str(_constant(argument))), Context())
+        text = str(_constant(argument))
+        yield from effects(find(text), text)
 
 
 def _quote(word: str) -> str:
@@ -178,214 +181,3 @@ def _dotted(node: ast.expr) -> str:
 
 def _constant(node: ast.expr) -> object:
     return node.value if isinstance(node, ast.Constant) else None
-
-
-# ---------------------------------------------------------------- programs
-
-
-def _rm(name: str, words: list[str]) -> str:
-    options = split(words)
-    flags = {flag.name for flag in options.flags}
-    named = ", ".join(map(repr, options.words[:5])) or "what it is given"
-    deep = flags & {"-r", "-R"} or any(flag.startswith("--r") for flag in flags)
-    if deep:
-        return f"deletes {named} and everything below{_FOREVER}"
-    if len(options.words) > MANY:
-        return f"deletes {len(options.words)} files{_FOREVER}"
-    if any(re.search(r"[*?{\[]", word) for word in options.words):
-        return f"deletes every file that {named} matches{_FOREVER}"
-    if any(re.search(r"(?:^|/)(?:data|dataset|datasets|warehouse)(?:/|$)", w) for w in words):
-        return f"deletes {named} from a data folder{_FOREVER}"
-    if not options.words:
-        return f"deletes the files it is given{_FOREVER}"
-    return ""
-
-
-def _shred(name: str, words: list[str]) -> str:
-    return f"destroys {', '.join(map(repr, split(words).words))}{_FOREVER}"
-
-
-def _find_deletes(name: str, words: list[str]) -> str:
-    if "-delete" not in words:
-        return ""
-    start = words[0] if words and not words[0].startswith("-") else "."
-    return f"deletes every file it finds below {start!r}{_FOREVER}"
-
-
-def _xargs(name: str, words: list[str]) -> str:
-    inner = [posixpath.basename(word) for word in words]
-    if any(word in ("rm", "unlink", "shred", "rmdir") for word in inner):
-        return f"deletes every file that is piped into it{_FOREVER}"
-    return ""
-
-
-def _rsync(name: str, words: list[str]) -> str:
-    if any(word.startswith(("--delete", "--remove-source")) for word in words):
-        return f"deletes what the source does not have in {words[-1]!r}{_FOREVER}"
-    return _copy_out(name, words)
-
-
-def _copy_out(name: str, words: list[str]) -> str:
-    away = [word for word in words if re.match(r"[\w.@\-]+:(?!//)|\w+://", word)]
-    return f"copies files to or from {away[0]!r}" if away else ""
-
-
-def _dd(name: str, words: list[str]) -> str:
-    target = next((word[3:] for word in words if word.startswith("of=")), "")
-    if target.startswith("/dev/") and target != "/dev/null":
-        return f"overwrites the device {target!r}{_FOREVER}"
-    return ""
-
-
-def _truncate(name: str, words: list[str]) -> str:
-    return f"cuts {', '.join(map(repr, split(words, 'sr').words))}: the lost part cannot be undone"
-
-
-def _curl(name: str, words: list[str]) -> str:
-    options = split(words, "XdFTHuoAebmrwK" if name == "curl" else "OoPUT")
-    data = ("-d", "-F", "-T", "--data", "--form", "--upload-file", "--json", "--post", "--body")
-    named = [flag.name for flag in options.flags]
-    sends = any(flag in data or flag.startswith(("--data", "--post", "--form")) for flag in named)
-    verb = next(
-        (str(f.value) for f in options.flags if f.name in ("-X", "--request", "--method")), ""
-    )
-    if "--request" in words:
-        verb = words[min(words.index("--request") + 1, len(words) - 1)]
-    if sends or verb.upper() in ("POST", "PUT", "PATCH", "DELETE"):
-        address = next((word for word in words if "://" in word or "." in word), "another service")
-        return f"sends {verb or 'data'} to {address!r}, which others see"
-    return ""
-
-
-def _system(name: str, words: list[str]) -> str:
-    return f"changes the machine's shared state with {' '.join([name, *words[:3]])!r}"
-
-
-def _package(name: str, words: list[str]) -> str:
-    verbs = (
-        "install",
-        "remove",
-        "purge",
-        "upgrade",
-        "uninstall",
-        "erase",
-        "dist-upgrade",
-        "autoremove",
-        "-S",
-        "-R",
-        "add",
-        "del",
-    )
-    verb = next((word for word in words if word in verbs), "")
-    return _system(name, words) if verb else ""
-
-
-def _kill(name: str, words: list[str]) -> str:
-    if words[:1] in (["-l"], ["-0"]):
-        return ""
-    return f"stops processes: {' '.join([name, *words[:4]])!r}"
-
-
-def _crontab(name: str, words: list[str]) -> str:
-    return "" if words == ["-l"] else _system(name, words)
-
-
-def _chmod(name: str, words: list[str]) -> str:
-    deep = any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words)
-    return _system(name, words) if deep else ""
-
-
-def _publish(name: str, words: list[str]) -> str:
-    if any(word in ("publish", "upload", "login", "unpublish", "deprecate") for word in words[:2]):
-        return f"publishes to others with {' '.join([name, *words[:2]])!r}{_FOREVER}"
-    if name in ("npm", "pnpm", "yarn") and {"-g", "--global"} & set(words) and words[:1] != ["ls"]:
-        return _system(name, words)
-    return ""
-
-
-def _gh(name: str, words: list[str]) -> str:
-    looking = {"view", "list", "status", "diff", "checks", "browse", "search"}
-    if name == "gh" and words[:2] == ["auth", "token"]:
-        return "reads a key: 'gh auth token'"
-    if name == "gh" and words[:1] == ["api"]:
-        changes = any(re.match(r"-[XfF]|--method|--field|--raw-field|--input", w) for w in words)
-        return f"changes things on the server: {' '.join(words[:3])!r}" if changes else ""
-    acts = [word for word in words if not word.startswith("-")][:2]
-    if len(acts) == 2 and acts[1] not in looking and acts[0] not in ("search", "status", "help"):
-        return f"acts on the server, where others see it: {' '.join([name, *acts])!r}"
-    return ""
-
-
-def _mail(name: str, words: list[str]) -> str:
-    return f"sends a message to others with {name!r}"
-
-
-def _connect(name: str, words: list[str]) -> str:
-    target = next((word for word in words if not word.startswith("-")), "another machine")
-    return f"acts on {target!r}, another machine"
-
-
-def _key(name: str, words: list[str]) -> str:
-    text = " ".join([name, *words])
-    if re.search(
-        r"gpg2? .*--export-secret|security find-.*password|^pass show|vault (?:read|kv get)|"
-        r"ssh-add|secret-tool lookup|^env$|^printenv(?: \S*(?:KEY|TOKEN|SECRET|PASS)\S*)?$",
-        text,
-    ):
-        return f"reads keys or secrets: {text[:80]!r}"
-    return ""
-
-
-def _docker(name: str, words: list[str]) -> str:
-    text = " ".join(words)
-    if re.search(r"\b(?:push|login)\b", text):
-        return f"publishes an image: {name} {text[:60]!r}"
-    if re.search(r"\b(?:prune|rm|rmi|kill|stop|restart|down|volume rm)\b", text):
-        return f"stops or deletes containers or their data: {name} {text[:60]!r}{_FOREVER}"
-    return ""
-
-
-def _date(name: str, words: list[str]) -> str:
-    sets = any(re.match(r"-\w*s|--set", word) for word in words)
-    return _system(name, words) if sets else ""
-
-
-Handler = Callable[[str, list[str]], str]
-
-
-def _named(handler: Handler, names: str) -> dict[str, Handler]:
-    return dict.fromkeys(names.split(), handler)
-
-
-_HANDLERS: Final[dict[str, Handler]] = {
-    **_named(_rm, "rm del"),
-    **_named(_shred, "shred srm wipe"),
-    **_named(_find_deletes, "find"),
-    **_named(_xargs, "xargs parallel"),
-    **_named(_rsync, "rsync"),
-    **_named(_copy_out, "scp rclone"),
-    **_named(_dd, "dd"),
-    **_named(_truncate, "truncate"),
-    **_named(_curl, "curl wget http https xh"),
-    **_named(
-        _system,
-        "sudo su doas systemctl service launchctl useradd userdel usermod groupadd passwd mount "
-        "umount mkfs fdisk parted shutdown reboot halt poweroff iptables nft ufw sysctl chown "
-        "visudo insmod rmmod modprobe update-alternatives chsh swapoff mkswap",
-    ),
-    **_named(
-        _package,
-        "apt apt-get aptitude yum dnf zypper pacman brew apk snap flatpak port emerge dpkg rpm",
-    ),
-    **_named(_kill, "kill pkill killall skill"),
-    **_named(_crontab, "crontab"),
-    **_named(_chmod, "chmod"),
-    **_named(_publish, "npm pnpm yarn twine cargo gem poetry flit hatch uv"),
-    **_named(_gh, "gh glab hub"),
-    **_named(_mail, "mail mailx sendmail mutt slack telegram-send swaks"),
-    **_named(_connect, "ssh sftp ftp telnet nc ncat netcat"),
-    **_named(_key, "gpg gpg2 security pass vault ssh-add secret-tool env printenv"),
-    **_named(_docker, "docker podman docker-compose nerdctl"),
-    **_named(_date, "date"),
-    "git": git_effect,
-}

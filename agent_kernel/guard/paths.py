@@ -78,7 +78,10 @@ def resolve(text: str, cwd: str, roots: Sequence[str], home: str = "") -> Target
     problem = _special(lexical)
     if problem:
         return problem
-    real = os.path.realpath(os.path.join(cwd, _at_home(text, home)))  # `..` after its links
+    try:
+        real = os.path.realpath(os.path.join(cwd, _at_home(text, home)))  # `..` after its links
+    except OSError:
+        return Problem("error", f"{text!r} changed during the check; look at it again")
     problem = _special(real)
     if problem:
         return problem

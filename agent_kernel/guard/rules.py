@@ -242,6 +242,8 @@ def _opens(words: Sequence[str]) -> bool:
     words = list(words)
     while words:
         name = posixpath.basename(words[0])
+        if name == "find" and words[-1] in ("-exec", "-execdir", "-ok", "-okdir"):
+            return True
         if name in SHELLS or interpreter(name):
             return not any(_plain(word) for word in words[1:])
         wrapper = WRAPPERS.get(name)

@@ -9,15 +9,18 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from agent_kernel.guard.commands import CODE_HEADS, NETWORK
 from agent_kernel.guard.rules import interpreter
 from agent_kernel.guard.shell import RESERVED
 from agent_kernel.guard.shell_lex import Lexed, Loose, Redirect, Segment, lex
+from agent_kernel.guard.shell_words import GIT_NETWORK, code_words, git_plain
 from agent_kernel.guard.wrappers import SHELL, SHELLS, WRAPPERS, Wrapper
 
 _DEEPEST: Final = 12
+_MOST_VALUES: Final = 6  # remembered of one variable
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _ECHOED = re.compile(
@@ -35,18 +38,6 @@ _EVALUATORS: Final = frozenset(
 )
 _REDIRECT_WRITES: Final = frozenset((">", ">>", ">|", "&>", "&>>", "<>", ">&"))
 _QUIET_TARGETS: Final = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"))
-_GIT_VALUES: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
-_GIT_CODE: Final = (
-    "--exec",
-    "-x",
-    "--upload-pack",
-    "--receive-pack",
-    "--tree-filter",
-    "--index-filter",
-    "--msg-filter",
-    "--env-filter",
-    "--commit-filter",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,7 @@ class _Findings:
     names: set[str] = field(default_factory=set)
     reads: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, list[str]] = field(default_factory=dict)
     dynamic: bool = False
     code: bool = False
     network: bool = False
@@ -123,8 +114,9 @@ def _variables(lexed: Lexed, out: _Findings) -> None:
     for segment in lexed.segments:
         for word in segment.words:
             match = _ASSIGNMENT.fullmatch(word.text)
-            if match and not word.dynamic:
-                out.variables.setdefault(match[1], match[2])
+            values = out.variables.setdefault(match[1], []) if match else []
+            if match and match[2] not in values and len(values) < _MOST_VALUES:
+                values.insert(0, match[2])
 
 
 def _segment(segment: Segment, out: _Findings, depth: int) -> None:
@@ -134,6 +126,8 @@ def _segment(segment: Segment, out: _Findings, depth: int) -> None:
         match = _ASSIGNMENT.fullmatch(head.text)
         if match:
             _assignment(match, out, depth)
+            if head.quoted:  # a quoted name is a command, a quoted value is none
+                _argv(words, out, depth, segment.redirects)
             words.pop(0)
         elif head.text in RESERVED and not head.quoted:
             words = _past_reserved(words, out, depth)
@@ -153,9 +147,13 @@ def _past_reserved(words: list[Loose], out: _Findings, depth: int) -> list[Loose
         return []
     if word == "function":
         return words[2:]
-    if word == "coproc" and len(words) > 2:
-        _argv(words[2:], out, depth, [])
-    if word == "time":
+    if word == "coproc":
+        # In a substitution bash 5.2 writes the name COPROC before the command, then runs it.
+        _argv([Loose("COPROC"), *words[1:]], out, depth, [])
+        if len(words) > 2:
+            _argv(words[2:], out, depth, [])
+    if word == "time":  # inside a pipeline it is a program of that name
+        _argv(words, out, depth, [])
         return [word for word in words[1:] if word.text not in ("-p", "--")]
     return words[1:]
 
@@ -187,22 +185,32 @@ def _record(argv: tuple[str, ...], out: _Findings) -> None:
     if base != argv[0]:
         out.argvs.setdefault((base, *argv[1:]))
     if base == "git":
-        stripped = _git_plain(argv)
+        stripped = git_plain(argv)
         out.argvs.setdefault(("git", *stripped))
+        out.network = out.network or (bool(stripped) and stripped[0] in GIT_NETWORK)
     out.code = out.code or base in CODE_HEADS or interpreter(base) or base in SHELLS
     out.network = out.network or base in NETWORK
 
 
-def _variants(texts: tuple[str, ...], variables: dict[str, str]) -> Iterable[tuple[str, ...]]:
+def _variants(texts: tuple[str, ...], variables: dict[str, list[str]]) -> Iterable[tuple[str, ...]]:
     """The argv with known variables and `$(echo …)` put in, split at blanks as bash would."""
-    line: list[str] = []
-    for text in texts:
-        known = _VARIABLE.sub(lambda match: variables.get(match[1] or match[2], match[0]), text)
-        known = _ECHOED.sub(lambda match: match[1], known)
-        known = known.replace("${IFS}", " ").replace("$IFS", " ")
-        line += known.split() if known != text else [text]
-    if line and tuple(line) != texts:
+    for number in range(_MOST_VALUES):
+        line: list[str] = []
+        for text in texts:
+            known = _VARIABLE.sub(partial(_value, variables=variables, number=number), text)
+            known = _ECHOED.sub(lambda match: match[1], known)
+            known = known.replace("${IFS}", " ").replace("$IFS", " ")
+            line += known.split() if known != text else [text]
+        if not line or tuple(line) == texts:
+            return
         yield tuple(line)
+        if not any(number + 1 < len(values) for values in variables.values()):
+            return
+
+
+def _value(match: re.Match[str], variables: dict[str, list[str]], number: int) -> str:
+    values = variables.get(match[1] or match[2]) or [match[0]]
+    return values[min(number, len(values) - 1)]
 
 
 def _look_through(
@@ -215,16 +223,14 @@ def _look_through(
     texts = [word.text for word in words]
     if name in _EVALUATORS:
         _evaluated(words, out, depth)
+    for code in code_words(name, texts):
+        _text(code, out, depth + 1)
     if name in SHELLS:
         _shell(words, out, depth, redirects)
     elif name in WRAPPERS:
         _wrapper(name, WRAPPERS[name], words, out, depth)
     elif name in ("find", "fd", "fdfind"):
         _executed(words, out, depth)
-    elif name == "git":
-        _git(texts, out, depth)
-    elif name in ("tar", "rg", "rsync", "sort", "mapfile", "readarray", "compgen", "complete"):
-        _program_options(texts, out, depth)
     elif name in ("enable", "hash", "fc", "exec"):
         out.dynamic = True
 
@@ -237,10 +243,10 @@ def _wrapper(
         return
     for at in wrapper.texts(texts):
         _code_word(words[at], out, depth)
-    if name == "ssh":
-        _ssh_options(texts, out, depth)
     for start in wrapper.starts(texts):
-        if wrapper.joined:
+        if name == "trap":
+            _code_word(words[start], out, depth)
+        elif wrapper.joined:
             joined = " ".join(texts[start:])
             out.dynamic = out.dynamic or any(word.dynamic for word in words[start:])
             _text(joined, out, depth + 1)
@@ -281,73 +287,6 @@ def _executed(words: Sequence[Loose], out: _Findings, depth: int) -> None:
                 inner.append(following)
             if inner:
                 _argv(inner, out, depth + 1, [])
-
-
-def _git_plain(argv: Sequence[str]) -> list[str]:
-    """The words after git's own options, so that `git -C x push` is a push."""
-    at = 1
-    while at < len(argv) and argv[at].startswith("-"):
-        at += 2 if argv[at] in _GIT_VALUES else 1
-    return list(argv[at:])
-
-
-def _git(texts: Sequence[str], out: _Findings, depth: int) -> None:
-    for at, text in enumerate(texts):
-        before = texts[at - 1] if at else ""
-        key, _, value = text.partition("=")
-        if before in ("-c", "--config") and re.search(
-            r"^alias\.|command|pager|editor|hook|external|fsmonitor|textconv|program|proxy|helper",
-            key,
-            re.IGNORECASE,
-        ):
-            _text(value.lstrip("!"), out, depth + 1)
-        if before in _GIT_CODE:
-            _text(text, out, depth + 1)
-        elif key in _GIT_CODE and value:
-            _text(value, out, depth + 1)
-        if text.startswith("ext::"):
-            _text(text.removeprefix("ext::").replace("% ", " "), out, depth + 1)
-    rest = _git_plain(texts)
-    if rest[:2] == ["submodule", "foreach"] or rest[:2] == ["bisect", "run"]:
-        _text(" ".join(word for word in rest[2:] if not word.startswith("-")), out, depth + 1)
-    out.network = out.network or (
-        bool(rest) and rest[0] in ("push", "fetch", "pull", "clone", "ls-remote", "submodule")
-    )
-
-
-def _program_options(texts: Sequence[str], out: _Findings, depth: int) -> None:
-    named = (
-        "-I",
-        "-F",
-        "-C",
-        "-e",
-        "--to-command",
-        "--use-compress-program",
-        "--pre",
-        "--rsh",
-        "--compress-program",
-        "--hostname-bin",
-        "--info-script",
-        "--rsh-command",
-    )
-    for at, text in enumerate(texts):
-        key, _, value = text.partition("=")
-        if text.startswith("--checkpoint-action=exec="):
-            value = text.removeprefix("--checkpoint-action=exec=")
-            _text(value, out, depth + 1)
-        elif key in named and (value or at + 1 < len(texts)):
-            _text(value or texts[at + 1], out, depth + 1)
-
-
-def _ssh_options(texts: Sequence[str], out: _Findings, depth: int) -> None:
-    for text in texts[1:]:
-        match = re.fullmatch(
-            r"(?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand)[= ](.*)",
-            text,
-            re.IGNORECASE | re.DOTALL,
-        )
-        if match:
-            _text(match[1], out, depth + 1)
 
 
 def _evaluated(words: Sequence[Loose], out: _Findings, depth: int) -> None:

@@ -59,6 +59,7 @@ class Lexed:
     broken: bool = False
 
 
+_LONGEST: Final = 400  # characters of one arithmetic text; a longer one is read as commands
 _DEEPEST: Final = 12  # nested parameters read one inside the other; deeper text is broken
 
 
@@ -93,7 +94,7 @@ class _Lexer:
         text, size = self.text, len(self.text)
         while self.place < size:
             char = text[self.place]
-            if char in " \t\r":
+            if char in " \t":
                 self.place += 1
             elif text.startswith("\\\n", self.place):
                 self.place += 2
@@ -124,7 +125,8 @@ class _Lexer:
 
     def _close(self, operator: str) -> None:
         self.segment.after = operator
-        self.out.segments.append(self.segment)
+        if self.segment.words or self.segment.redirects:
+            self.out.segments.append(self.segment)
         self.segment = Segment(before=operator)
 
     def _redirect(self) -> bool:
@@ -291,8 +293,10 @@ class _Lexer:
 
 def arithmetic_end(text: str, start: int) -> int:
     """The place after `))` when the text from `start` is balanced arithmetic, else 0."""
+    if text.find("))", start, start + _LONGEST) < 0:
+        return 0
     depth = 0
-    for place in range(start, min(len(text), start + 2_000)):
+    for place in range(start, min(len(text), start + _LONGEST)):
         char = text[place]
         if char == "(":
             depth += 1
