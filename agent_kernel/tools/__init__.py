@@ -17,6 +17,7 @@ from agent_kernel.tools.notebook import NOTEBOOK
 from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
 from agent_kernel.tools.recall_history import RECALL_HISTORY
+from agent_kernel.tools.skill import SKILL
 from agent_kernel.tools.todo import TODO
 from agent_kernel.tools.tool_search import TOOL_SEARCH
 from agent_kernel.tools.web_fetch import WEB_FETCH
@@ -35,6 +36,7 @@ ALL: tuple[Tool, ...] = (
     TODO,
     ASK,
     TOOL_SEARCH,
+    SKILL,
     RECALL_HISTORY,
     CONCEPT_SEARCH,
     WEB_SEARCH,
