@@ -14,8 +14,10 @@ from agent_kernel.frames import (
     calls,
     compactions,
     frames,
+    reconcile,
     records,
     sessions,
+    steps,
     tools,
     turns,
     work,
@@ -32,6 +34,7 @@ ALL: dict[str, Builder] = {
     "blocks": blocks.build,
     "tools": tools.build,
     "turns": turns.build,
+    "steps": steps.build,
     "compactions": compactions.build,
     "files": work.files,
     "subagents": work.subagents,
@@ -39,6 +42,7 @@ ALL: dict[str, Builder] = {
     "permissions": work.permissions,
     "prices": accounts.prices,
     "issues": accounts.issues,
+    "reconcile": reconcile.build,
 }
 
 

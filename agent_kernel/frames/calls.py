@@ -34,7 +34,7 @@ def build(load: Load) -> Columns:
     steps = _steps(load.calls)
     cache = caches(load)
     return of_rows(
-        "calls", (_row(load, one, steps[one.call.key], cache[one.call.key]) for one in load.calls)
+        "calls", (_row(one, steps[one.call.key], cache[one.call.key]) for one in load.calls)
     )
 
 
@@ -72,7 +72,8 @@ def _event(load: Load, before: Placed | None, after: Placed) -> Cache:
         return Cache("cold")
     a, b = before.call, after.call
     expected = a.cache_read + a.cache_write_5m + a.cache_write_1h
-    rewritten = max(0, expected - b.cache_read)
+    # what was expected and not read was written again, if it was still there at all
+    rewritten = min(max(0, expected - b.cache_read), b.cache_write_5m + b.cache_write_1h)
     usd = _rewrite_usd(load, b, rewritten)
     return Cache(_name(before, after, expected), rewritten, usd, b.context - a.context)
 
@@ -104,7 +105,7 @@ def _rewrite_usd(load: Load, call: Call, tokens: int) -> float | None:
     return tokens * (write - rates.cache_read) / 1e6
 
 
-def _row(load: Load, one: Placed, step: int, cache: Cache) -> dict[str, Any]:
+def _row(one: Placed, step: int, cache: Cache) -> dict[str, Any]:
     call, row = one.call, one.call.row
     return {
         "session_id": one.session,

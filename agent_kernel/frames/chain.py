@@ -26,6 +26,7 @@ class Chain:
     sibling_calls: int = 0
     walked: set[int] = field(default_factory=set)
     forked_from: str | None = None
+    surfaces: dict[int, list[int]] = field(default_factory=dict)  # after a change, by record id
     issues: list[tuple[str, Rec, str]] = field(default_factory=list)
 
 

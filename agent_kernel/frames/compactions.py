@@ -12,6 +12,7 @@ from agent_kernel.frames.assemble import Mark, Session
 from agent_kernel.frames.blocks import compaction_id
 from agent_kernel.frames.load import Load, estimate
 from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.rereads import windows
 from agent_kernel.frames.schema import of_rows
 
 NEAR = 15 * 60_000  # a summary call ends at most this many ms before its boundary line
@@ -25,6 +26,11 @@ def build(load: Load) -> Columns:
         row["seq"] = load.by_id[row["record_id"]].seq
         calls[row["session_id"]].append(row)
     sizes = _summaries(load)
+    again = {
+        (one.session, one.seq): {"rereads": one.again, "reread_tokens": one.tokens}
+        for one in load.once(windows)
+        if one.boundary
+    }
     rows: list[dict[str, Any]] = []
     for session in load.assembled.sessions.values():
         marks = [
@@ -39,6 +45,8 @@ def build(load: Load) -> Columns:
             if mark.kind == "boundary":
                 row |= _summary(session, mark, sizes)
                 row |= _bill(mark, calls[session.id])
+                row |= again.get((session.id, mark.rec.seq or 0), {})
+                row |= _payback(load, row, calls[session.id])
             rows.append(row)
     return of_rows("compactions", rows)
 
@@ -123,6 +131,20 @@ def _summary(session: Session, mark: Mark, sizes: dict[int, int]) -> dict[str, A
         "summary_chars": chars,
         "summary_tokens": None if chars is None else estimate(chars),
     }
+
+
+def _payback(load: Load, row: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return after how many calls the smaller context has paid for the summary and the rewrite."""
+    after = [call for call in calls if call["agent_kind"] == "main" and call["seq"] > row["seq"]]
+    pre, post, usd = row["pre_wire"], row["post_wire"], row.get("call_usd")
+    if not after or usd is None or None in (pre, post) or after[0]["price_id"] is None:
+        return {}
+    rate = load.priced.book.rates_of(after[0]["price_id"]).cache_read
+    saved = (pre - post) * (rate or 0.0) / 1e6
+    if saved <= 0:
+        return {"paid_back": False}
+    needed = (usd + (row["rewrite_usd"] or 0.0)) / saved
+    return {"payback_calls": needed, "paid_back": needed <= row["requests_after"]}
 
 
 def _bill(mark: Mark, calls: list[dict[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agent_kernel.frames.chain import Chain
 from agent_kernel.frames.load import Builder, Load
 from agent_kernel.frames.own import live_parts
 from agent_kernel.frames.reader import Readers
+from agent_kernel.frames.reconcile import count, with_switches
 from agent_kernel.frames.scan import File, Found, Paths, find, find_readers
 from agent_kernel.frames.schema import frame
 from agent_kernel.frames.show import write_parquet
@@ -50,7 +51,7 @@ class Frames:
     """The tables of one load as DataFrames: `f.calls`, `f.tools`, … (frames.ALL)."""
 
     def __init__(self, load: Load, tables: Mapping[str, Builder]) -> None:
-        self._load = load
+        self.load = load
         self._tables = tables
         self._frames: dict[str, pd.DataFrame] = {}
 
@@ -67,20 +68,27 @@ class Frames:
         if name not in self._tables:
             raise KeyError(f"{name!r} is no table; there are {', '.join(self._tables)}")
         if name not in self._frames:
-            self._frames[name] = frame(name, self._load.table(name))
+            self._frames[name] = frame(name, self.load.table(name))
         return self._frames[name]
 
     def columns(self, name: str) -> dict[str, list[Any]]:
         """Return one table as plain lists by column, without pandas; times in milliseconds."""
-        return self._load.table(name)
+        return self.load.table(name)
 
     def totals(self, **how: Any) -> dict[str, Any]:
         """Return the object of `agent-kernel totals --json`; `by`, `rule`, `since`, `until`."""
-        return totals(self._load.store, self._load.priced, **how)
+        return totals(self.load.store, self.load.priced, **how)
+
+    def reconcile_rule(self, name: str = "own rule", **switches: Any) -> dict[str, Any]:
+        """Return the row of another rule: lines, nested, scope, write_price, output as switches.
+
+        Raises TypeError for an unknown switch, ValueError for an unknown value of one.
+        """
+        return count(self.load, with_switches(name, **switches))
 
     def files_read(self) -> list[str]:
         """Return the real paths of the files behind this load, in order."""
-        return [file.path for file in self._load.store.files if file.path]
+        return [file.path for file in self.load.store.files if file.path]
 
     def chain(self, session_id: str, rule: str = "ours") -> pd.DataFrame:
         """Return the records the model sees now, in order, by rule `ours` or `official`.
@@ -96,9 +104,9 @@ class Frames:
 
     def walk(self, session_id: str) -> Chain:
         """Return the walk of a session with its counts; raises KeyError for an unknown one."""
-        if session_id not in self._load.chains:
+        if session_id not in self.load.chains:
             raise KeyError(f"session {session_id!r} is not in this load")
-        return self._load.chains[session_id]
+        return self.load.chains[session_id]
 
     def raw(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
         """Return the JSON objects behind rows that have `record_id`.
@@ -112,12 +120,12 @@ class Frames:
         return [self._raw(int(one)) for one in rows["record_id"]]
 
     def _raw(self, record_id: int) -> dict[str, Any]:
-        rec = self._load.by_id.get(record_id)
+        rec = self.load.by_id.get(record_id)
         if rec is None:
             raise KeyError(f"record {record_id} is not in this load")
-        if self._load.store.live:
-            return dict(self._load.store.events[rec.seq])
-        path = self._load.store.files[rec.file].path
+        if self.load.store.live:
+            return dict(self.load.store.events[rec.seq])
+        path = self.load.store.files[rec.file].path
         stream, _ = opened(path)
         with stream:
             stream.seek(rec.offset)
@@ -154,8 +162,8 @@ class Frames:
 
     def __repr__(self) -> str:
         total = self.totals()
-        harnesses = sorted({file.reader for file in self._load.store.files})
-        sessions = len(self._load.assembled.sessions)
+        harnesses = sorted({file.reader for file in self.load.store.files})
+        sessions = len(self.load.assembled.sessions)
         usd = total["total"]["usd"]
         return (
             f"<Frames: {sessions} sessions, {total['total']['calls']:,} calls, "

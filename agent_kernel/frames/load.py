@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_kernel.frames.assemble import OWN, Assembled, Rec, assemble
 from agent_kernel.frames.chain import Chain, Tools, walk
@@ -18,6 +18,7 @@ from agent_kernel.frames.store import Store
 from agent_kernel.frames.surface import fold
 from agent_kernel.frames.totals import Priced, priced
 
+T = TypeVar("T")
 Builder = Callable[["Load"], Columns]
 Block = dict[str, Any]
 CHARS_PER_TOKEN = 2.75  # analysis.md §3, estimator fallback
@@ -36,6 +37,7 @@ class Load:
         self.prices = prices
         self._builders = builders
         self._tables: dict[str, Columns] = {}
+        self._made: dict[Any, Any] = {}
 
     def table(self, name: str) -> Columns:
         """Return the columns of one table, built at first use and kept."""
@@ -50,6 +52,13 @@ class Load:
         return [
             dict(zip(keys, values, strict=True)) for values in zip(*columns.values(), strict=True)
         ]
+
+    def once(self, make: Callable[[Load], T]) -> T:
+        """Return `make(self)`, made at first use and kept."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     @cached_property
     def priced(self) -> Priced:

@@ -34,6 +34,12 @@ class PriceBook:
         self.used: dict[str, Used] = {}
         self.unpriced: dict[str, int] = {}
 
+    def copy(self) -> PriceBook:
+        """Return a book with the same rates that counts its own use."""
+        made = PriceBook()
+        made._own, made._held = self._own, self._held
+        return made
+
     def price(self, calls: Iterable[Call]) -> list[dict[str, Any]]:
         """Set the dollars of every call and return the issues: one a model or reason."""
         issues: dict[tuple[str, str], dict[str, Any]] = {}

@@ -27,7 +27,10 @@ def fold(session: Session, sessions: Mapping[str, Session]) -> Chain:
         surfaces.take(rec, said)
     said_of = _said(session)
     for rec in session.records:
+        before = surfaces.changes
         surfaces.take(rec, said_of.get(rec.id, {}))
+        if surfaces.changes != before:
+            found.surfaces[rec.id] = list(surfaces.of[rec.agent])
     for rec in session.records:
         rec.chain = "side_line" if rec.flags & LOG_ONLY else "history"
         if rec.agent != "main":
@@ -68,6 +71,7 @@ class _Surfaces:
 
     def __init__(self, found: Chain) -> None:
         self.of: dict[str, list[int]] = defaultdict(list)
+        self.changes = 0
         self._found = found
         self._waiting: dict[str, list[tuple[Rec, dict[str, Any]]]] = defaultdict(list)
         self._hidden: dict[int, list[int]] = {}
@@ -102,6 +106,7 @@ class _Surfaces:
             surface.append(rec.seq)
             return
         low, high = sorted((surface.index(start), surface.index(end)))
+        self.changes += 1
         self._hidden[rec.seq] = surface[low : high + 1]
         surface[low : high + 1] = [rec.seq]
 
@@ -110,3 +115,4 @@ class _Surfaces:
         if isinstance(node, int) and node in self._hidden and node in surface:
             place = surface.index(node)
             surface[place : place + 1] = self._hidden[node]
+            self.changes += 1

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import Any
 
+from agent_kernel.frames.lanes import lanes
 from agent_kernel.frames.load import Block, Load, estimate
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
@@ -28,12 +29,13 @@ def build(load: Load) -> Columns:
     load.records  # noqa: B018 - the chain must be known
     uses, results, images = paired(load)
     sizes = Counter((key[0], use["call_id"]) for key, use in uses.items() if use["call_id"])
-    facts = _facts(load)
+    facts, carried = _facts(load), _carried(load)
     reread: dict[tuple[str, str, str], str] = {}
     rows = []
     for key, use in uses.items():
         row = _row(key, use, results.get(key), sizes[key[0], use["call_id"]])
         row["image"] = key in images
+        row |= carried.get(key, {})
         row |= facts.get(key, {})
         name = (use["name"] or "").lower()
         if name in READS and use["path"]:
@@ -101,6 +103,20 @@ def _finding(code: str, block: Block, text: str) -> dict[str, Any]:
         "sample": "",
         "session": block["rec"].session,
     }
+
+
+def _carried(load: Load) -> dict[Key, dict[str, Any]]:
+    """Return what each result cost after it was read, and how many calls carried it."""
+    found: dict[Key, dict[str, Any]] = {}
+    for lane in load.once(lanes):
+        for item in lane.items:
+            name = item.block["tool_use_id"]
+            if item.source == "tool_results" and name:
+                usd = item.first_usd + item.later_usd
+                found.setdefault(
+                    (lane.session, name), {"carried_calls": item.calls, "carry_usd": usd}
+                )
+    return found
 
 
 @cache

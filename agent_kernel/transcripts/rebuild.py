@@ -51,6 +51,9 @@ def _merged(out: list[Json]) -> list[Json]:
         else:
             joined.append({"role": message["role"], "content": list(message["content"])})
     for message in joined:
-        if message["role"] == "user":
+        if message["role"] == "assistant":  # the client drops thinking that nothing follows
+            while message["content"] and "thinking" in str(message["content"][-1].get("type")):
+                message["content"].pop()
+        else:
             message["content"].sort(key=lambda block: block.get("type") != "tool_result")
-    return joined
+    return [message for message in joined if message["content"]]

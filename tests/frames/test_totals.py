@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel import transcripts
+from agent_kernel import frames, transcripts
 from agent_kernel.frames import cli_totals
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -35,3 +35,16 @@ def test_corpus_totals_are_the_published_numbers(capsys):
     assert total["cache_read"] == 723_340_817
     assert total["usd"] == pytest.approx(608.0179338, abs=1e-6)
     assert found["issues"] == {"bad_json": 4, "unknown_format": 1}
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not CORPUS.exists(), reason="the real transcripts are not here")
+def test_the_ledger_reproduces_what_other_counters_say():
+    found = frames.load(CORPUS / "claude-code", readers=transcripts.ALL)
+    table = found.columns("reconcile")
+    usd = dict(zip(table["equals"], table["usd"], strict=True))
+    assert usd["ccusage 20 daily"] == pytest.approx(608.0179338, abs=5e-7)
+    assert usd["ccusage 20 session, aiburn"] == pytest.approx(573.1974832, abs=5e-7)
+    assert table["usd"][6] == pytest.approx(found.totals()["total"]["usd"])
+    steps = zip(table["usd"][1:], table["delta_usd"][1:], table["usd"][:-1], strict=True)
+    assert all(now == pytest.approx(before + delta) for now, delta, before in steps)
