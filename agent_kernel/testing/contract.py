@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import cast
 
 from agent_kernel.core.messages import Message, ToolUse
@@ -57,7 +58,8 @@ class ProviderContract:
         """Return all events of one answer."""
 
         async def run() -> list[StreamEvent]:
-            return [event async for event in self.answering().stream(self.request())]
+            async with _closing(self.answering()) as provider:
+                return [event async for event in provider.stream(self.request())]
 
         return asyncio.run(run())
 
@@ -125,8 +127,9 @@ class ProviderContract:
         async def run() -> tuple[bytes, bytes]:
             request = self.request()
             before = request.body
-            async for _ in self.answering().stream(request):
-                pass
+            async with _closing(self.answering()) as provider:
+                async for _ in provider.stream(request):
+                    pass
             return before, request.body
 
         before, after = asyncio.run(run())
@@ -139,11 +142,12 @@ class ProviderContract:
 
         async def run() -> tuple[list[StreamEvent], ProviderError | None]:
             events: list[StreamEvent] = []
-            try:
-                async for event in provider.stream(self.request()):
-                    events += [event]
-            except ProviderError as error:
-                return events, error
+            async with _closing(provider):
+                try:
+                    async for event in provider.stream(self.request()):
+                        events += [event]
+                except ProviderError as error:
+                    return events, error
             return events, None
 
         events, error = asyncio.run(run())
@@ -153,37 +157,55 @@ class ProviderContract:
 
     def test_closing_a_stream_takes_less_than_100_ms(self) -> None:
         async def run() -> float:
-            provider = self.slow()
-            stream = cast("AsyncGenerator[StreamEvent]", provider.stream(self.request()))
-            await anext(stream)
-            begun = time.perf_counter()
-            await stream.aclose()
-            return time.perf_counter() - begun
+            async with _closing(self.slow()) as provider:
+                stream = cast("AsyncGenerator[StreamEvent]", provider.stream(self.request()))
+                await anext(stream)
+                begun = time.perf_counter()
+                await stream.aclose()
+                return time.perf_counter() - begun
 
         assert asyncio.run(run()) < CLOSE_WITHIN
 
     def test_a_cancelled_stream_ends_in_less_than_100_ms(self) -> None:
         async def run() -> float:
-            stream = cast("AsyncGenerator[StreamEvent]", self.slow().stream(self.request()))
-            await anext(stream)
-            task = asyncio.ensure_future(_drain(stream))
-            await asyncio.sleep(0.05)
-            begun = time.perf_counter()
-            task.cancel()
-            await asyncio.wait({task})
-            return time.perf_counter() - begun
+            async with _closing(self.slow()) as provider:
+                stream = cast("AsyncGenerator[StreamEvent]", provider.stream(self.request()))
+                await anext(stream)
+                task = asyncio.ensure_future(_drain(stream))
+                await asyncio.sleep(0.05)
+                begun = time.perf_counter()
+                task.cancel()
+                await asyncio.wait({task})
+                return time.perf_counter() - begun
 
         assert asyncio.run(run()) < CLOSE_WITHIN
 
     def test_a_count_is_tokens_or_nothing(self) -> None:
-        count = asyncio.run(self.answering().count(self.request()))
+        async def run() -> int | None:
+            async with _closing(self.answering()) as provider:
+                return await provider.count(self.request())
+
+        count = asyncio.run(run())
         assert count is None or count > 0
 
     def test_models_are_ids_with_their_limits(self) -> None:
-        for info in asyncio.run(self.answering().models()):
+        async def run() -> list[ModelInfo]:
+            async with _closing(self.answering()) as provider:
+                return await provider.models()
+
+        for info in asyncio.run(run()):
             assert isinstance(info, ModelInfo)
             assert info.id
             assert info.window is None or info.window > 0
+
+
+@asynccontextmanager
+async def _closing(provider: Provider) -> AsyncIterator[Provider]:
+    """The provider, its connections closed at the end where it has any."""
+    yield provider
+    close = getattr(provider, "close", None)
+    if close is not None:
+        await close()
 
 
 async def _drain(stream: AsyncGenerator[StreamEvent]) -> None:
