@@ -36,12 +36,21 @@ CANCEL_GRACE = 0.3  # seconds between TERM and KILL when a person waits for the 
 _UNWANTED = re.compile(
     r"(?:ANTHROPIC_|LD_|BASH_FUNC_|GIT_).*|BASH_ENV|ENV|SHELLOPTS|PROMPT_COMMAND"
     r"|PYTHONSTARTUP|NODE_OPTIONS|RUBYOPT|PERL5OPT"
+    # These change how bash reads a text, so that the text run is not the text judged.
+    r"|BASHOPTS|CDPATH|GLOBIGNORE|POSIXLY_CORRECT|IFS|PS4"
 )
 _QUIET = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
+    # An empty diff.external would make `git diff` fail (git 2.39), so it is left alone.
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.pager",
+    "GIT_CONFIG_VALUE_1": "cat",
     "TERM": "dumb",
 }
 
@@ -60,8 +69,16 @@ def child_env(extra: Mapping[str, str] = {}, pass_env: Collection[str] = ()) -> 
     path = env.get("PATH", os.defpath).split(os.pathsep)
     env["PATH"] = os.pathsep.join(part for part in path if Path(part).is_absolute())
     env.update({name: value for name, value in _QUIET.items() if name not in pass_env})
+    if _odd_letters(env):
+        env["LC_ALL"] = "C.UTF-8"
     env.setdefault(TASK_NAME, "none")
     return {**env, **extra}
+
+
+def _odd_letters(env: Mapping[str, str]) -> bool:
+    """Tell whether the locale reads bytes as bash does not when a text is judged as UTF-8."""
+    name = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "C"
+    return name not in ("C", "POSIX") and re.search(r"utf-?8", name, re.IGNORECASE) is None
 
 
 def alive(pid: int, started: int | None) -> bool:
