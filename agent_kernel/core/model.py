@@ -6,7 +6,7 @@ May not open a connection and may not know which provider answers.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -348,7 +348,7 @@ class Provider(Protocol):
         """The provider's word in logs and footers: anthropic, demo, scripted."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+    def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
         """Yield the events of one request; `aclose()` ends it within 100 ms."""
         ...
 

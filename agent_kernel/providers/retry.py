@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import cast
 
 from agent_kernel.core.model import (
     Attempt,
@@ -81,7 +80,7 @@ class Retrying:
         for n in range(1, self.attempts + 1):
             yield Attempt(n, why)
             try:
-                events = cast("AsyncGenerator[StreamEvent]", self.inner.stream(request))
+                events = self.inner.stream(request)
                 async with aclosing(events):
                     async for event in events:
                         yield event

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import cast
 
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import (
@@ -55,7 +54,7 @@ class Watchdog:
         """Yield the inner events. Yields Stall and raises ProviderError(`stall`) on quiet."""
         gap = self._gap(request)
         quiet = _Quiet(self.clock, self.sleep, self.endpoint.first)
-        events = cast("AsyncGenerator[StreamEvent]", self.inner.stream(request))
+        events = self.inner.stream(request)
         partial = _Partial()
         async with aclosing(events):
             try:
