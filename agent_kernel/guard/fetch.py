@@ -221,7 +221,8 @@ class _Fetch:
             reason = f"{page.kind}, {len(body.data):,} bytes: not text, not shown"
             if not body.cut:
                 return replace(kind, verdict="report", reason=reason)
-            return replace(kind, verdict=verdict, reason=f"{reason}; {body.cut}")
+            reason = f"{reason}; {body.cut}"
+            return replace(kind, verdict=verdict, reason=reason, text=f"[{reason}]")
         text, cut = page.text, body.cut or page.cut
         if len(text) > self.limits.characters:
             cut = cut or f"longer than {self.limits.characters:,} characters"

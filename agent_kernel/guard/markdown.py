@@ -32,8 +32,9 @@ _LINK = re.compile(
     r"|\[(?P<label>[^\[\]\n]{0,200})\])?"
 )
 _TOKEN = re.compile(
-    r"`+|\\+|!?\[|\]|[<>$\x01-\x08\x0e-\x1f\x7f]|~{3,}|(?<=(?i:script)):|&(?=[#A-Za-z])"
+    r"`+|\\+|!?\[|\]|[<>$\x01-\x08\x0e-\x1f\x7f]|~+|(?<=(?i:script)):|&(?=[#A-Za-z])"
 )
+_BARE_URL = re.compile(r"(?i)://|www\.|@")
 _TEX = "href|url|html[A-Za-z]*|require|class|cssId|style|data|unicode|includegraphics|input"
 _UNSAFE_TEX = re.compile(
     rf"(?<!\\)\\++\s{{0,8}}+(?=(?:(?:{_TEX})(?![A-Za-z])|begin|end|def|let|newcommand))"
@@ -187,8 +188,8 @@ class _Inline:
         if self.math and "$" in text:
             pieces, at = [], 0
             for found in _MATH.finditer(text):
-                tex = found[0].replace("<", r"\lt ").replace(">", r"\gt ").replace("`", "'")
-                pieces += [self._inert(text[at : found.start()]), tex]
+                before = self._inert(text[at : found.start()])
+                pieces += [before, " " if _in_url(before, False) else "", _tex(found[0])]
                 at = found.end()
             return "".join([*pieces, self._inert(text[at:])])
         return self._inert(text)
@@ -198,12 +199,23 @@ class _Inline:
         for run in re.finditer("`+", text):
             runs.setdefault(len(run[0]), []).append(run.start())
         out: list[str] = []
-        at = 0
+        at, in_url = 0, False
         while token := _TOKEN.search(text, at):
-            out.append(text[at : token.start()])
+            before = text[at : token.start()]
             shown, at = self._token(text, token, runs)
-            out.append(shown)
+            in_url = _in_url(before, in_url) if before else in_url
+            out += [before, self._gap(out, before, shown, in_url), shown]
+            if shown[:1] in (" ", "[", "`"):  # the others are one mark, and no blank
+                in_url = _in_url(shown, in_url)
         return "".join([*out, text[at:]])
+
+    def _gap(self, out: list[str], before: str, shown: str, in_url: bool) -> str:
+        """Return a blank where a span or link would be swallowed by what stands before it.
+
+        That is a bare URL, which renderers link, or a mark that some read together with it.
+        """
+        last = (before or (out[-1] if out else ""))[-1:]
+        return " " if shown[:1] in ("`", "[") and (in_url or last in ("~", "`", "\\")) else ""
 
     def _token(
         self, text: str, token: re.Match[str], runs: dict[int, list[int]]
@@ -218,22 +230,24 @@ class _Inline:
             return self._link(text, token.start(), mark)
         if mark == "$":
             return self.dollar, end
-        if mark[0] == "~":  # a fence where we saw none
-            return r"\~" * len(mark), end
+        if mark[0] == "~":  # two strike out; one or three are read in more ways than one
+            return (mark if len(mark) == 2 else r"\~" * len(mark)), end
         return _ESCAPED.get(mark, "\ufffd"), end
 
     def _code_span(
         self, text: str, token: re.Match[str], runs: dict[int, list[int]]
     ) -> tuple[str, int]:
         size = len(token[0])
-        places = runs[size]
+        places = runs.get(size, [])
         index = bisect_left(places, token.end())
         if index == len(places):
-            return r"\`" * size, token.end()
+            return "&#96;" * size, token.end()
         body, end = text[token.end() : places[index]], places[index] + size
+        if "`" in body or "~~" in body:  # paired by no rule that all renderers share
+            return "&#96;".join(self._inert(part) for part in f"`{body}`".split("`")), end
         if self.table:  # its rows are split at bars, inside a code span too
             body = re.sub(r"\\*+\|", r"\\|", body)
-        return f"{token[0]}{body}{token[0]}", end
+        return f"`{body}`", end
 
     def _link(self, text: str, start: int, mark: str) -> tuple[str, int]:
         found = _LINK.match(text, start)
@@ -251,6 +265,19 @@ class _Inline:
         if found["to"] is not None:
             return f" {shown} ", found.end()
         return _ESCAPED[mark], start + len(mark)
+
+
+def _tex(formula: str) -> str:
+    """Return a formula that cannot end the element or the attribute a renderer puts it into."""
+    for mark, name in (("<", r"\lt "), (">", r"\gt "), ("`", "'"), ('"', "''")):
+        formula = formula.replace(mark, name)
+    return formula
+
+
+def _in_url(piece: str, before: bool) -> bool:
+    """Tell whether the last word, which goes on after `piece`, holds what looks like a URL."""
+    words = re.split(r"\s", piece)
+    return (before and len(words) == 1) or _BARE_URL.search(words[-1]) is not None
 
 
 def _unlinked(text: str) -> str:
