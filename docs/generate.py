@@ -5,6 +5,7 @@ May not write a word of its own: each cell of a table is a name, a field or a do
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import re
@@ -151,11 +152,37 @@ def cell_options() -> str | None:
     return table(("option", "takes a value", "what it does"), rows)
 
 
+def argument(action: argparse.Action) -> str:
+    """One argument as it is typed: `--json`, `--model M`, `PATH…`."""
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.choices:
+        name = "\\|".join(map(str, action.choices))
+    if not action.option_strings:
+        return f"`{name}…`" if action.nargs in ("*", "+") else f"`{name}`"
+    flags = ", ".join(action.option_strings)
+    return f"`{flags}`" if action.nargs == 0 else f"`{flags} {name}`"
+
+
+def cli_verbs() -> str | None:
+    """Every verb of `agent-kernel` with its arguments, an argument's help in the second column."""
+    module = load("agent_kernel.cli")
+    if module is None:
+        return None
+    rows = []
+    for verb in module.ALL:
+        rows.append((f"**`agent-kernel {verb.name}`**", f"**{cell(verb.summary)}**"))
+        parser = argparse.ArgumentParser(add_help=False)
+        load(verb.module).add_arguments(parser)
+        rows += [(argument(action), cell(action.help or "")) for action in parser._actions]
+    return table(("verb and arguments", "what it does"), rows)
+
+
 GENERATORS: dict[str, Callable[[], str | None]] = {
     "core-files": core_files,
     "events": events,
     "tools": tools,
     "columns": columns,
+    "cli-verbs": cli_verbs,
     "magics": magics,
     "cell-options": cell_options,
     "dev-verbs": dev_verbs,
