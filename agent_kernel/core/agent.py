@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_kernel.core.batch import Asker, Judgement, Permit, Runner
-from agent_kernel.core.compaction import Strategy
+from agent_kernel.core.compaction import Strategy, WaterMarks
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider, StreamEvent, SystemText
 from agent_kernel.core.prompt import ContextItem, Prompt, PromptContext, Section, assemble
@@ -56,6 +56,7 @@ class Agent:
     tools: Sequence[Tool] = ()
     sections: Sequence[Section] = ()
     strategies: Sequence[Strategy] = ()
+    marks: WaterMarks | None = None  # where layers begin; None = the profile's defaults
     limits: Limits = field(default_factory=Limits)
     session_limits: Limits = NO_LIMITS
     permit: Permit = read_only_permit

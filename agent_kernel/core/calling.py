@@ -5,14 +5,25 @@ May not decide whether to call; text of a stream reaches the surface only as the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+import time
+from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent_kernel.core.agent import Agent
-from agent_kernel.core.compaction import BREAKER, Outcome, Strategy, Trigger, context_tokens
+from agent_kernel.core.compaction import (
+    Asked,
+    CompactionFailed,
+    Outcome,
+    Strategy,
+    Trigger,
+    breaker_open,
+    context_tokens,
+)
 from agent_kernel.core.events import (
     AssistantMessage,
+    CompactionSummary,
     Event,
     RequestContext,
     RequestHeader,
@@ -41,11 +52,13 @@ from agent_kernel.core.model import (
 from agent_kernel.core.replay import fingerprint, with_instruction
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import calls_of
-from agent_kernel.core.surface import Surface
+from agent_kernel.core.surface import Surface, merged
 from agent_kernel.core.tool import Tool
 from agent_kernel.core.transaction import Run
-from agent_kernel.core.usage import METER
+from agent_kernel.core.usage import METER, cost
 from agent_kernel.core.validate import Violation, validate_messages
+
+SUMMARY_SECONDS = 300.0  # a summary of 8,192 tokens takes 40 to 120 s
 
 
 class ValidationError(ValueError):
@@ -160,18 +173,13 @@ async def call_model(session: Session, agent: Agent) -> None:
     await session.log.commit()
     agent.partial.clear()
     try:
-        async with aclosing(_stream(agent, request)) as stream:
+        async with aclosing(agent.provider.stream(request)) as stream:
             async for event in stream:
                 _take(session, agent, event)
     except ProviderError as error:
         agent.partial.clear()
         if not error.overflow or not await _made_room(session, agent):
             raise
-
-
-async def _stream(agent: Agent, request: Request) -> AsyncGenerator[StreamEvent]:
-    async for event in agent.provider.stream(request):
-        yield event
 
 
 async def _made_room(session: Session, agent: Agent) -> bool:
@@ -190,37 +198,82 @@ async def compact(
     instructions: str | None = None,
     strategies: Sequence[Strategy] | None = None,
     use_model: bool = True,
+    prepared: CompactionSummary | None = None,
 ) -> Outcome:
-    """Run one compaction of `agent`; its layers may ask the agent's own model when `use_model`."""
+    """Run one compaction of `agent`; its layers may ask the agent's own model when `use_model`.
+
+    `prepared` is a summary written before. Raises ValueError when `span` has no legal ends.
+    """
     layers = agent.strategies if strategies is None else strategies
     run = Run(session, agent.id, agent.profile, layers, trigger, span, instructions)
-    if use_model and session.state(agent.id).failed_compactions < BREAKER:
-        run.desk.ask = lambda instruction, limit: ask_apart(session, agent, run, instruction, limit)
+    run.model, run.marks, run.desk.prepared = agent.model, agent.marks, prepared
+    if use_model and (trigger == "manual" or not breaker_open(session, agent.id)):
+
+        async def ask(instruction: str, limit: int, left_out: int) -> Asked:
+            name = run.compaction_id
+            return await ask_apart(session, agent, name, instruction, limit, left_out)
+
+        run.desk.ask = ask
     return await run.commit()
 
 
 async def ask_apart(
-    session: Session, agent: Agent, run: Run, instruction: str, max_tokens: int
-) -> Done:
+    session: Session,
+    agent: Agent,
+    compaction_id: str,
+    instruction: str,
+    max_tokens: int,
+    left_out: int = 0,
+) -> Asked:
     """Send the agent's own context and `instruction` behind it; the answer joins no surface.
 
-    System, tools and messages are the bytes of the last request, so its cache is read. Raises
-    ProviderError when no answer came.
+    System, tools and messages are the bytes of the last request, so its cache is read, unless
+    `left_out` leading surface events have no room. Raises ProviderError when no answer came,
+    CompactionFailed("timeout") after SUMMARY_SECONDS.
     """
     request, header, _violations = build(session, agent)
+    messages = request.messages
+    if left_out:
+        messages = merged(session.surface(agent.id).nodes[left_out:])
+        request = replace(request, marks=())
     message = Message("user", instruction)
     request = replace(
         request,
-        messages=with_instruction(request.messages, message),
+        messages=with_instruction(messages, message),
         max_tokens=min(max_tokens, agent.profile.max_output),
     )
-    _log_request(session, agent, request, header, run.compaction_id, message)
+    apart = Apart(compaction_id, message, left_out)
+    shared = not left_out and _same(session.state(agent.id).header, header)
+    _log_request(session, agent, request, header, apart)
     await session.log.commit()
-    async with aclosing(_stream(agent, request)) as stream:
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(SUMMARY_SECONDS):
+            done = await _last(agent, request)
+    except TimeoutError:
+        text = f"no summary came within {SUMMARY_SECONDS:.0f} seconds"
+        raise CompactionFailed("timeout", text) from None
+    took = round(1000 * (time.monotonic() - began))
+    usd = cost(done.model or agent.model, done.usage, session.events[-1].time)
+    return Asked(done, request.digest, agent.provider.name, shared, usd, took)
+
+
+async def _last(agent: Agent, request: Request) -> Done:
+    """Return the one last event of a request's stream."""
+    async with aclosing(agent.provider.stream(request)) as stream:
         async for event in stream:
             if isinstance(event, Done):
                 return event
     raise ProviderError("protocol", "the stream of a summary ended without a message")
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What sets a compaction's own request apart from a turn's."""
+
+    compaction_id: str
+    instruction: Message
+    left_out: int = 0
 
 
 def _log_request(
@@ -228,8 +281,7 @@ def _log_request(
     agent: Agent,
     request: Request,
     header: RequestHeader,
-    compaction_id: str | None = None,
-    instruction: Message | None = None,
+    apart: Apart | None = None,
 ) -> None:
     surface, state = session.surface(agent.id), session.state(agent.id)
     events: list[Event] = []
@@ -239,8 +291,8 @@ def _log_request(
         at = session.log.next_seq
         events.append(header.model_copy(update={"reason": reason}))
     context = RequestContext(
-        purpose="compaction" if instruction else "turn",
-        compaction_id=compaction_id,
+        purpose="compaction" if apart else "turn",
+        compaction_id=apart.compaction_id if apart else None,
         digest=request.digest,
         header=at,
         max_tokens=request.max_tokens,
@@ -252,7 +304,8 @@ def _log_request(
         cache_breakpoints=tuple(tuple(mark.wire()) for mark in request.marks),
         window=agent.profile.window,
         joined=_joined(session, agent, events),
-        instruction=instruction.wire() if instruction else None,
+        instruction=apart.instruction.wire() if apart else None,
+        left_out=apart.left_out if apart else 0,
     )
     session.append(*events, context, agent=agent.id)
 

@@ -6,12 +6,12 @@ it was.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from agent_kernel.core.events import Event, SurfaceEvent
-from agent_kernel.core.messages import Json
+from agent_kernel.core.events import CompactionSummary, Event, SurfaceEvent
+from agent_kernel.core.messages import Json, Usage
 from agent_kernel.core.model import Done, ModelProfile
 from agent_kernel.core.session import Session
 from agent_kernel.core.surface import cut_positions
@@ -21,7 +21,7 @@ Trigger = Literal["soft", "hard", "overflow", "cold", "manual"]
 TTL_SECONDS = 300.0  # a warm prefix lives this long after a request began
 HORIZON = 10  # requests over which a warm rewrite must pay (compaction.md Y9)
 READ, WRITE = 0.1, 1.25  # price of a cached read and of a 5 m write, as shares of plain input
-BREAKER = 3  # failed summaries in a row after which no model is asked
+BREAKER, BREAKER_TURNS = 3, 5  # bad summaries in a row, and for how many turns no model is asked
 COLD_FLOOR = 40_000  # tokens
 
 
@@ -37,21 +37,27 @@ class WaterMarks:
     clear_at_least: int = 20_000
 
     @classmethod
-    def of(cls, profile: ModelProfile) -> WaterMarks:
-        """Return the default marks of a model."""
+    def of(cls, profile: ModelProfile, **given: float) -> WaterMarks:
+        """Return the marks of a model; `given` ones are a share of the window (< 1) or tokens."""
         window = profile.window
         reserve = profile.max_output + 13_000
         hard = min(0.8 * window, window - reserve) if window > 2 * reserve else 0.8 * window
-        soft, mid, tail = 0.6 * window, 0.7 * window, 0.16 * window
+        marks = {"soft": 0.6 * window, "mid": 0.7 * window, "hard": hard, "tail": 0.16 * window}
+        marks |= {name: v * window if v < 1 else v for name, v in given.items()}
         least = min(20_000, 0.1 * window)
-        return cls(window, round(soft), round(mid), round(hard), round(tail), round(least))
+        return cls(window, **{k: round(v) for k, v in marks.items()}, clear_at_least=round(least))
+
+    def least(self, tokens: int) -> int:
+        """Return the tokens a clearing of old results must free to be worth a warm rewrite."""
+        return max(self.clear_at_least, tokens // 10)
 
 
 @dataclass(frozen=True)
 class Edit:
     """One planned change: `payload` takes the place of the nodes from `first` to `last` (seqs).
 
-    `freed` in tokens; `offset` = tokens before the first changed node, where a warm prefix breaks.
+    `freed` in tokens; `offset` = tokens before the first changed node, where a warm prefix breaks;
+    `dropped` counts facts and constraints that stand nowhere any more but in the log.
     """
 
     first: int
@@ -60,6 +66,7 @@ class Edit:
     freed: int
     offset: int
     reason: str
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,14 @@ class View:
     compaction_id: str = ""
     instructions: str | None = None
     span: tuple[int, int] | None = None  # a region the person chose
+    agent: str = "main"
+    lasts: Mapping[int, int] = field(default_factory=dict)  # of spans former layers replaced
+    fresh_after: int = -1  # seq of the last request: what came after it was never cached
+
+    @property
+    def strict(self) -> bool:
+        """True where thinking loops stay whole; only an adaptive model may be cut inside one."""
+        return self.profile.thinking != "adaptive"
 
     def cuts(self, strict: bool = True) -> frozenset[int]:
         """Return the positions where these nodes may be cut (compaction.md §3.2)."""
@@ -102,19 +117,48 @@ class View:
         return self.cold or self.trigger in ("hard", "overflow", "manual")
 
 
-# One request of the compaction's own: (instruction, max_tokens, prefix_shared) -> the answer.
-Ask = Callable[[str, int], Awaitable[Done]]
+@dataclass(frozen=True)
+class Asked:
+    """The answer to one request of a compaction's own, its digest, dollars and milliseconds.
+
+    `prefix_shared`: the request began with the bytes of the agent's last one.
+    """
+
+    done: Done
+    digest: str
+    provider: str
+    prefix_shared: bool
+    usd: float | None
+    duration_ms: int
+
+
+# One request of the compaction's own: (instruction, max_tokens, leading nodes left out).
+Ask = Callable[[str, int, int], Awaitable[Asked]]
 
 
 @dataclass
 class Desk:
-    """What a layer that needs a model is handed: `ask` sends one request, `note` logs an event."""
+    """What a layer that needs a model is handed, and what it says of the calls it made.
 
-    ask: Ask | None
-    note: Callable[[Event], None]
+    `summaries` are logged with the commit; `lost` is the usage of answers that were not used;
+    `problem` {"code", "text"} says why a summary was asked for and is not there; `prepared` is a
+    text written before, in the background.
+    """
+
+    ask: Ask | None = None
     attempts: int = 0
-    usage: list[Json] = field(default_factory=list)
-    cost_usd: float | None = None
+    summaries: list[CompactionSummary] = field(default_factory=list)
+    lost: Usage | None = None
+    usd: float | None = None
+    model: str | None = None
+    problem: Json | None = None
+    prepared: CompactionSummary | None = None
+
+    def paid(self, asked: Asked) -> None:
+        """Count one answer's dollars; unknown dollars stay unknown."""
+        self.model = asked.done.model or self.model
+        known = asked.usd is not None and (self.attempts <= 1 or self.usd is not None)
+        self.usd = (self.usd or 0.0) + (asked.usd or 0.0) if known else None
 
 
 class Strategy(Protocol):
@@ -168,7 +212,7 @@ def context_tokens(session: Session, agent: str) -> int:
 def is_cold(session: Session, agent: str) -> bool:
     """Tell whether the cached prefix has expired: both times are in the log, so it replays.
 
-    The present step's start is compared with the last request's; 1-hour writes live an hour.
+    The last event's time is compared with the last request's; 1-hour writes live an hour.
     """
     state = session.state(agent)
     if state.context is None:
@@ -176,11 +220,15 @@ def is_cold(session: Session, agent: str) -> bool:
     ttl = TTL_SECONDS
     if any(len(mark) > 3 and mark[3] == "1h" for mark in state.context.cache_breakpoints):
         ttl = 3_600.0
-    return state.step_time - state.context.time > ttl
+    return session.events[-1].time - state.context.time > ttl
 
 
 def due(
-    session: Session, agent: str, profile: ModelProfile, strategies: Sequence[Strategy]
+    session: Session,
+    agent: str,
+    profile: ModelProfile,
+    strategies: Sequence[Strategy],
+    marks: WaterMarks | None = None,
 ) -> Trigger | None:
     """Return the trigger of the compaction due before the next request, None when none is.
 
@@ -188,9 +236,11 @@ def due(
     """
     if not strategies or _tried(session, agent):
         return None
-    tokens, marks = context_tokens(session, agent), WaterMarks.of(profile)
+    tokens, marks = context_tokens(session, agent), marks or WaterMarks.of(profile)
     if tokens > marks.hard:
         return "hard"
+    if _was_no_use(session, agent, tokens, marks):
+        return None
     if is_cold(session, agent) and tokens >= min(COLD_FLOOR, marks.soft):
         return "cold"
     return "soft" if tokens > marks.soft else None
@@ -201,6 +251,20 @@ def _tried(session: Session, agent: str) -> bool:
     runs, surface = session.state(agent).compactions, session.surface(agent)
     appended = (n.seq for n in reversed(surface.nodes) if n.replaces is None)
     return bool(runs) and runs[-1].seq > next(appended, -1)
+
+
+def _was_no_use(session: Session, agent: str, tokens: int, marks: WaterMarks) -> bool:
+    """Tell whether the last run failed and too little came since for another to end otherwise."""
+    runs = session.state(agent).compactions
+    failed = bool(runs) and runs[-1].status == "failed"
+    return failed and tokens - runs[-1].tokens < marks.clear_at_least
+
+
+def breaker_open(session: Session, agent: str) -> bool:
+    """Tell whether no model is asked for summaries: three were bad in a row, all in these turns."""
+    state = session.state(agent)
+    bad = state.bad_summaries
+    return len(bad) >= BREAKER and state.turn - bad[-1] < BREAKER_TURNS
 
 
 def thrashing(session: Session, agent: str) -> bool:
@@ -233,6 +297,7 @@ def pays(edits: Sequence[Edit], view: View) -> list[Edit]:
 def apply_edits(view: View, edits: Sequence[Edit]) -> View:
     """Return the view after `edits`: each payload stands where its span stood, by its first seq."""
     by_first = {edit.first: edit for edit in edits}
+    lasts = dict(view.lasts)
     out: list[SurfaceEvent] = []
     until: int | None = None
     for node in view.nodes:
@@ -245,4 +310,6 @@ def apply_edits(view: View, edits: Sequence[Edit]) -> View:
             continue
         out.append(edit.payload.model_copy(update={"seq": edit.first, "replaces": None}))
         until = None if edit.last == edit.first else edit.last
-    return replace(view, nodes=tuple(out), tokens=view.tokens - sum(e.freed for e in edits))
+        lasts[edit.first] = lasts.get(edit.last, edit.last)
+    tokens = view.tokens - sum(e.freed for e in edits)
+    return replace(view, nodes=tuple(out), tokens=tokens, lasts=lasts)

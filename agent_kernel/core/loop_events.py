@@ -173,6 +173,7 @@ class RequestContext(Event):
     window: int | None = None
     joined: tuple[tuple[int, str], ...] = ()
     instruction: Json | None = None
+    left_out: int = 0  # leading surface events a compaction's own call had no room for
 
 
 class StreamAttempt(Event):

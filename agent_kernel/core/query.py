@@ -122,7 +122,7 @@ def _before_request(session: Session, agent: Agent, state: State) -> Action:
     changed = attachments_due(session.surface(agent.id), agent.context)
     if changed:
         return Attach(tuple(item.label for item in changed))
-    trigger = compaction.due(session, agent.id, agent.profile, agent.strategies)
+    trigger = compaction.due(session, agent.id, agent.profile, agent.strategies, agent.marks)
     if trigger and compaction.thrashing(session, agent.id):
         return End("prompt_too_long", {"thrash": trigger, "refill": state.last_refill})
     return Compact(trigger) if trigger else Call()

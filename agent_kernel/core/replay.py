@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from agent_kernel.core.events import Event, RequestContext, RequestHeader, SurfaceEvent
 from agent_kernel.core.messages import Json, Message, dumps, message_of
 from agent_kernel.core.model import Mark, Request, SystemText, ToolSchema
-from agent_kernel.core.surface import Surface, Surfaces
+from agent_kernel.core.surface import Surface, Surfaces, merged
 
 
 def rebuild(context: RequestContext, header: RequestHeader, surface: Surface) -> Request:
     """Return the request `context` stands for, from its header and the surface just before it."""
     messages = surface.messages()
+    if context.left_out:
+        messages = merged(surface.nodes[context.left_out :])
     if context.instruction is not None:
         messages = with_instruction(messages, message_of(context.instruction))
     tools = (

@@ -15,6 +15,8 @@ from typing import Any, Self
 from agent_kernel.core.branches import fork_header, fork_log, open_log, session_folder
 from agent_kernel.core.events import (
     BudgetSet,
+    CompactionCandidate,
+    CompactionEnd,
     Event,
     FileChanged,
     FileObserved,
@@ -69,6 +71,7 @@ class Session:
         self.pins: set[int] = set()
         self.meter = Meter()
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
+        self.compacting: set[str] = set()  # agents and candidates at work in this process
         self.true_inputs: dict[
             str, Json
         ] = {}  # inputs a redaction changed in the log, never written
@@ -115,6 +118,7 @@ class Session:
         (stored,) = self.append(event)
         for agent in list(self._states):
             self._answer_started(agent)
+            self.end_compactions(agent)
         assert isinstance(stored, SessionResume)
         return stored
 
@@ -284,6 +288,23 @@ class Session:
         lost = [c for c in self.state(agent).open_calls if c.started]
         for each in lost:
             self.append(_unanswered(each, "the kernel ended while it ran"), agent=agent)
+
+    def end_compactions(self, agent: str) -> None:
+        """End the compaction and the candidate a former process left open (C1, B7)."""
+        state, ends = self.state(agent), list[Event]()
+        if state.compacting is not None and agent not in self.compacting:
+            name, generation = state.compacting.compaction_id, self.surface(agent).generation
+            error = {"code": "cancelled", "text": "the kernel ended while it ran"}
+            ends.append(
+                CompactionEnd(
+                    compaction_id=name, status="failed", error=error, generation=generation
+                )
+            )
+        name = state.candidate.candidate_id if state.candidate is not None else ""
+        if name and name not in self.compacting:
+            ends.append(CompactionCandidate(candidate_id=name, status="failed", reason="cancelled"))
+        if ends:
+            self.append(*ends, agent=agent)
 
     def close_turn(
         self, reason: Any, detail: Json | str | None = None, agent: str = "main"

@@ -131,6 +131,7 @@ class CompactionEnd(Event):
     generation: int
     usage: Json | None = None
     cost_usd: float | None = None
+    model: str | None = None
     gates: ClassVar[bool] = True
 
 

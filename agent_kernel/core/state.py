@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_kernel.core.events import (
     AssistantMessage,
+    CompactionCandidate,
     CompactionEnd,
     CompactionStart,
     CompactionSummary,
@@ -35,6 +36,9 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.messages import Json, ToolUse, Usage, canonical
 
+# Ways a summary asked of a model is not there (compaction.md §3.1): three in a row are enough.
+BAD_SUMMARY = ("timeout", "provider", "overflow", "empty", "tool_call", "headings", "inflated")
+
 
 @dataclass
 class CallState:
@@ -50,12 +54,14 @@ class CallState:
 @dataclass(frozen=True)
 class CompactionMark:
     """When a compaction began: its seq, trigger, the agent's steps until then, and since the
-    last."""
+    last; the tokens before it, and how it ended (None = it runs)."""
 
     seq: int
     trigger: str
     steps: int
     steps_since: int | None
+    tokens: int = 0
+    status: str | None = None
 
 
 @dataclass
@@ -89,7 +95,8 @@ class State:
     step_time: float = 0.0
     last_refill: Json = field(default_factory=dict)
     steps_total: int = 0
-    failed_compactions: int = 0
+    bad_summaries: tuple[int, ...] = ()  # turns of bad ones in a row (compaction.md §3.3)
+    candidate: CompactionCandidate | None = None  # the last one, while it may be committed
     wanted_max_tokens: int | None = None  # doubled after a tool input was cut
     discovered_names: tuple[str, ...] = ()
 
@@ -122,17 +129,15 @@ class State:
             case StepEnd():
                 self.step_open = False
             case RequestHeader():
-                self.header = event
+                same = self.header is not None and self.header.model == event.model
+                self.header, self.bad_summaries = event, self.bad_summaries if same else ()
             case RequestContext() if event.purpose == "turn":
                 self.context = event
                 self.requests_in_step += 1
             case AssistantMessage() if event.replaces is None:
                 self._answered(event)
-            case CompactionStart() | CompactionEnd():
+            case CompactionStart() | CompactionEnd() | CompactionSummary() | CompactionCandidate():
                 self._compaction(event)
-            case CompactionSummary():
-                self.turn_usage = self.turn_usage + event.usage
-                self.session_usage = self.session_usage + event.usage
             case _:
                 self._call(event)
                 self._inbox(event)
@@ -166,17 +171,38 @@ class State:
         )
         self.wanted_max_tokens = 2 * self.context.max_tokens if cut and self.context else None
 
-    def _compaction(self, event: CompactionStart | CompactionEnd) -> None:
-        if isinstance(event, CompactionStart):
-            self.compacting = event
-            self.overflows_in_step += event.trigger == "overflow"
-            mark = CompactionMark(event.seq, event.trigger, self.steps_total, event.steps_since)
-            self.compactions.append(mark)
-            self.last_refill = event.refill
-        else:
-            self.compacting = None
-            failed = event.status == "failed"
-            self.failed_compactions = self.failed_compactions + 1 if failed else 0
+    def _paid(self, usage: Usage) -> None:
+        self.turn_usage = self.turn_usage + usage
+        self.session_usage = self.session_usage + usage
+
+    def _compaction(self, event: Event) -> None:
+        match event:
+            case CompactionStart():
+                self.compacting = event
+                self.overflows_in_step += event.trigger == "overflow"
+                pre = event.tokens.get("pre") or 0
+                mark = (event.seq, event.trigger, self.steps_total, event.steps_since, pre)
+                self.compactions.append(CompactionMark(*mark))
+                self.last_refill = event.refill
+                if event.trigger == "manual":
+                    self.bad_summaries = ()
+            case CompactionSummary():
+                self._paid(event.usage)
+            case CompactionCandidate():
+                self.candidate = event if event.status in ("started", "ready") else None
+                self._paid(Usage.of(event.usage))
+            case CompactionEnd():
+                self._compacted(event)
+
+    def _compacted(self, event: CompactionEnd) -> None:
+        self.compacting = None
+        if self.compactions:
+            self.compactions[-1] = replace(self.compactions[-1], status=event.status)
+        self._paid(Usage.of(event.usage))
+        if (event.error or {}).get("code") in BAD_SUMMARY:
+            self.bad_summaries = (*self.bad_summaries, self.turn)
+        elif event.attempts:
+            self.bad_summaries = ()
 
     def _call(self, event: Event) -> None:
         if isinstance(event, ToolCall):
