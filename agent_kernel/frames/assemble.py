@@ -19,6 +19,7 @@ from agent_kernel.frames.values import clean_mark
 
 SHIFT = 40  # record_id = file_id << 40 | byte offset, or seq in our own logs
 OWN = "agent_kernel"
+LOGS = (OWN, "deepseek")  # events with seqs: the log itself says what replaces what
 
 
 @dataclass(slots=True)
@@ -95,6 +96,7 @@ class Assembled:
 def assemble(lines: Columns, marks: Columns, files: list[File]) -> Assembled:
     """Return the records behind the `lines` part, with marks, seqs, epochs and turns."""
     records = list(_records(lines, files))
+    _apart(records, files)
     _copies(records)
     out = Assembled(records, {(rec.file, rec.offset): rec for rec in records}, {})
     for rec in records:
@@ -162,6 +164,20 @@ def _default_sessions(lines: Columns, files: list[File]) -> dict[int, str]:
         else PurePath(file.path).name.split(".")[0]
         for file in files
     }
+
+
+def _apart(records: list[Rec], files: list[File]) -> None:
+    """Tell sessions apart that share an id: two logs that differ at one seq are two sessions."""
+    logs = {file.id for file in files if file.reader in LOGS}
+    seen: dict[tuple[str, int], int] = {}
+    clash: dict[tuple[int, str], str] = {}
+    for rec in records:
+        if rec.file in logs and rec.seq is not None and rec.status == "ok":
+            first = seen.setdefault((rec.session, rec.seq), rec.crc)
+            if first != rec.crc:
+                clash[rec.file, rec.session] = f"{rec.session}#{rec.file}"
+    for rec in records:
+        rec.session = clash.get((rec.file, rec.session), rec.session)
 
 
 def _copies(records: list[Rec]) -> None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from agent_kernel.frames.assemble import OWN, Session
+from agent_kernel.frames.assemble import LOGS, Session
 from agent_kernel.frames.ledger import Call
 from agent_kernel.frames.load import Block, Load, Placed
 
@@ -28,7 +28,6 @@ _SOURCE = {
     "attachment": "attachments",
     "summary": "summary",
 }
-EXACT = (OWN, "deepseek")  # their logs say what replaces what
 _ON = ("official", "sibling", "repaired", "preserved", "history", "sidechain")
 
 
@@ -189,7 +188,7 @@ class _Walker:
         micro = self.session.marked("micro")
         cleared = {mark.rec.id: set(mark.data.get("cleared", ())) for mark in micro}
         surfaces = self.load.chains[self.session.id].surfaces
-        exact = self.session.harness in EXACT
+        exact = self.session.harness in LOGS
         epoch: int | None = None
         for rec in self.session.records:
             if rec.agent != self.lane.agent:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from agent_kernel.frames.assemble import OWN, Assembled, Rec, assemble
+from agent_kernel.frames.assemble import LOGS, Assembled, Rec, assemble
 from agent_kernel.frames.chain import Chain, Tools, walk
 from agent_kernel.frames.ledger import Call
 from agent_kernel.frames.reader import Columns
@@ -106,9 +106,7 @@ class Load:
         tools = Tools(asks, answers, owner)
         sessions = self.assembled.sessions
         return {
-            name: fold(session, sessions)
-            if session.harness in (OWN, "deepseek")
-            else walk(session, tools)
+            name: fold(session, sessions) if session.harness in LOGS else walk(session, tools)
             for name, session in sessions.items()
         }
 

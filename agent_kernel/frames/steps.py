@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_kernel.frames.lanes import EXACT, lanes
+from agent_kernel.frames.assemble import LOGS
+from agent_kernel.frames.lanes import lanes
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
@@ -22,7 +23,7 @@ def build(load: Load) -> Columns:
     for lane in load.once(lanes):
         if lane.agent != "main":
             continue
-        exact = load.assembled.sessions[lane.session].harness in EXACT
+        exact = load.assembled.sessions[lane.session].harness in LOGS
         for step in lane.steps:
             key = step.placed.call.key
             call = calls[key]

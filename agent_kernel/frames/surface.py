@@ -108,6 +108,11 @@ class _Surfaces:
         low, high = sorted((surface.index(start), surface.index(end)))
         self.changes += 1
         self._hidden[rec.seq] = surface[low : high + 1]
+        named = place.get("sources")
+        missed = set(self._hidden[rec.seq]) - set(named) if named else set()
+        if missed:
+            text = f"seq {rec.seq} hides {sorted(missed)[:5]}, which its sources do not name"
+            self._found.issues.append(("bad_provenance", rec, text))
         surface[low : high + 1] = [rec.seq]
 
     def _restore(self, surface: list[int], back: dict[str, Any]) -> None:

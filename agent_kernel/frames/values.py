@@ -20,6 +20,7 @@ _YES_NO = frozenset(
 )
 _LISTS = frozenset(["kept", "cleared", "calls", "tool_use_ids", "cites"])
 _OBJECTS = frozenset(["restores"])
+_NUMBERS = frozenset(["sources"])
 _LIMIT = 2**62
 
 
@@ -33,6 +34,8 @@ def clean(name: str, value: Any) -> Any:
         return _number(name, value)
     if name in _LISTS:
         return [one for one in value if isinstance(one, str)] if isinstance(value, list) else None
+    if name in _NUMBERS:
+        return [one for one in value if isinstance(one, int)] if isinstance(value, list) else None
     if name in _OBJECTS:
         return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else None
     return value if isinstance(value, str) else None
