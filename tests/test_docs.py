@@ -101,7 +101,7 @@ def test_no_document_or_source_holds_a_path_of_a_machine_or_a_registry() -> None
     )
     if listed.returncode:
         pytest.skip("not a git checkout")
-    bad = re.compile(rb"/w[o]rk/|(?<!self)/r[o]ot/|py[p]i\.org|python[h]osted\.org|n[p]mjs\.(com|org)")
+    bad = re.compile(rb"/w[o]rk/|(?<!self)/r[o]ot/|(py[p]i|python[h]osted|n[p]mjs)\.(com|org)")
     found = [
         name
         for name in listed.stdout.split("\0")
