@@ -194,7 +194,10 @@ def _forbidden(argv: Sequence[str], fixed: Sequence[str]) -> str:
         return _forbidden_git(words, fixed)
     if name in ("printf", "test", "["):
         return look((name, *words), "/").why
+    if name == "tar" and words and not words[0].startswith("-"):
+        words[0] = "-" + words[0]  # the old form: a first word of letters alone
     entry = READ_ONLY.get(name)
+    entry = None if entry and entry.shape == "exact" else entry
     named = (*(entry.never if entry else ()), *FORBIDDEN.get(name, ()))
     if entry is None and name not in FORBIDDEN:
         named = UNKNOWN_FORBIDDEN
@@ -252,7 +255,7 @@ def _operands_pass(
 ) -> str:
     """Why a path among the words beyond the rule's own is not covered, or ''."""
     writer = posixpath.basename(argv[0]) in WRITERS
-    words = split(argv[1:]).words if writer else extra
+    words = argv[1:] if writer else extra
     for folder in place.folders:
         for word in words:
             for path in _path_texts(word, folder, writer):
@@ -266,8 +269,9 @@ def _operands_pass(
 def _path_texts(word: str, folder: str, writer: bool) -> Iterator[str]:
     value = word.partition("=")[2]
     if word.startswith("-"):
-        if value and names_file(value, folder):
-            yield value
+        attached = value or ("" if word.startswith("--") else word[2:])
+        if attached and names_file(attached, folder):
+            yield attached
     elif "://" not in word and word and (writer or names_file(word, folder)):
         yield word
         if value and names_file(value, folder):

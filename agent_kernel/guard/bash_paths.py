@@ -15,12 +15,13 @@ from itertools import islice
 from agent_kernel.guard.calls import Context, Verdict
 from agent_kernel.guard.path_stage import kept_from, rule_verdicts
 from agent_kernel.guard.paths import Problem, Target, protected, resolve
-from agent_kernel.guard.readonly import look
+from agent_kernel.guard.readonly import Look, look
 from agent_kernel.guard.rules import Rules
 from agent_kernel.guard.shell_find import Found
 from agent_kernel.guard.writes import all_written, folders
 
 _MOST_MATCHES = 500
+_MOST_FILES = 20_000
 _NO_FILES = frozenset("echo printf : true false".split())
 
 
@@ -74,6 +75,43 @@ def _mentions(
             why = kept_from(target, context, writing=False)
             if why:
                 yield Verdict("deny", why, "path", parts=(text,))
+    if rules.narrowing("Read"):
+        yield from _below(found, rules, context, places)
+
+
+def _below(
+    found: Found, rules: Rules, context: Context, places: Sequence[str]
+) -> Iterator[Verdict]:
+    """Asks where a recursive reader would also read what a Read rule keeps from it."""
+    for argv in found.argvs:
+        seen = look(argv, places[0])
+        if argv[:2] == ("git", "grep"):
+            seen = Look(paths=(".",), deep=True)
+        if not seen.deep:
+            continue
+        for folder in dict.fromkeys(os.path.join(p, path) for p in places for path in seen.paths):
+            why = _kept_below(folder, argv, rules, context)
+            if why:
+                yield Verdict("ask", why, "path", parts=(" ".join(argv),))
+
+
+def _kept_below(folder: str, argv: Sequence[str], rules: Rules, context: Context) -> str:
+    hidden = argv[0] != "rg" or any(
+        re.match(r"-\w*[u.]|--hidden|--unrestricted|--no-ignore", word) for word in argv[1:]
+    )
+    for count, path in enumerate(_files(folder, hidden)):
+        if count > _MOST_FILES:
+            return f"{folder!r} holds too many files to see whether a Read rule covers one"
+        target = Target(path, path, path, "file", True)
+        for verdict in rule_verdicts("Read", target, rules, context):
+            return f"{argv[0]!r} would read {path!r} too: {verdict.reason}"
+    return ""
+
+
+def _files(folder: str, hidden: bool) -> Iterator[str]:
+    for place, below, names in os.walk(os.path.normpath(folder)):
+        below[:] = [name for name in below if name != ".git" and (hidden or name[0] != ".")]
+        yield from (os.path.join(place, name) for name in names if hidden or name[0] != ".")
 
 
 def _words(found: Found) -> Iterator[tuple[str, bool]]:
@@ -92,9 +130,9 @@ def _words(found: Found) -> Iterator[tuple[str, bool]]:
 
 def _pieces(word: str) -> Iterator[str]:
     yield word
-    for piece in re.split(r"[=:@,]", word)[1:]:
-        if piece:
-            yield piece
+    pieces = re.split(r"[=:@,]", word)
+    if len(pieces) > 1:
+        yield from filter(None, pieces)
     if re.match(r"-[A-Za-z].", word):
         yield word[2:]
     if word.startswith("file://"):

@@ -117,7 +117,7 @@ READ_ONLY: Final[Mapping[str, Entry]] = {
     "file": Entry("read", ("-C", "--compile", "-m", "--magic-file", "-f", "--files-from")),
     "tree": Entry(
         "read",
-        ("-o", "-R", "--fromfile", "--fromtabfile", "--infofile"),
+        ("-o", "--output*", "-R", "--fromfile", "--fromtabfile", "--infofile"),
         values="LPIHTo",
         free=("-L", "-P", "-I"),
     ),

@@ -188,7 +188,7 @@ def _docker(name: str, words: list[str]) -> str:
 
 
 def _date(name: str, words: list[str]) -> str:
-    sets = any(re.match(r"-\w*s|--set", word) for word in words)
+    sets = any(re.match(r"-(?!I)\w*s|--set", word) for word in words)
     return _system(name, words) if sets else ""
 
 

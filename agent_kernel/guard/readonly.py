@@ -136,7 +136,7 @@ def _pattern(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
         for flag in options.flags
     )
     paths = _files(entry, options, files, cwd)
-    return Look(why, paths or (("./",) if deep and not files else ()), deep)
+    return Look(why, paths or (("./",) if deep else ()), deep)
 
 
 def _no_value_before(words: Sequence[str], at: int) -> bool:

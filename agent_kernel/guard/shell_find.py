@@ -66,6 +66,7 @@ class _Findings:
     code: bool = False
     network: bool = False
     seen: set[str] = field(default_factory=set)
+    piped: bool = False  # a shell reads its program from its input
 
 
 def find(text: str) -> Found:
@@ -73,6 +74,9 @@ def find(text: str) -> Found:
     out = _Findings()
     try:
         _text(text, out, 0)
+        for argv in list(out.argvs) if out.piped else ():
+            if argv[0] in ("echo", "printf"):
+                _text(" ".join(word for word in argv[1:] if not word.startswith("-")), out, 1)
     except RecursionError:  # nested deeper than any honest text
         _crude(text, out)
     return Found(
@@ -130,6 +134,9 @@ def _segment(segment: Segment, out: _Findings, depth: int) -> None:
                 _argv(words, out, depth, segment.redirects)
             words.pop(0)
         elif head.text in RESERVED and not head.quoted:
+            if segment.redirects or len(words) < len(segment.words):
+                # behind a redirect or an assignment a shell word is a plain name
+                _record(tuple(word.text for word in words), out)
             words = _past_reserved(words, out, depth)
         else:
             break
@@ -152,6 +159,9 @@ def _past_reserved(words: list[Loose], out: _Findings, depth: int) -> list[Loose
         _argv([Loose("COPROC"), *words[1:]], out, depth, [])
         if len(words) > 2:
             _argv(words[2:], out, depth, [])
+    if word in ("in", "]]"):  # at the start of a command these are plain names
+        _argv(words, out, depth, [])
+        return []
     if word == "time":  # inside a pipeline it is a program of that name
         _argv(words, out, depth, [])
         return [word for word in words[1:] if word.text not in ("-p", "--")]
@@ -264,6 +274,7 @@ def _shell(words: Sequence[Loose], out: _Findings, depth: int, redirects: list[R
     for at in codes:
         _code_word(words[at], out, depth)
     if not codes and not SHELL.starts(texts):  # the shell reads its program from its input
+        out.piped = True
         bodies = [redirect for redirect in redirects if redirect.operator.startswith("<<")]
         out.dynamic = out.dynamic or not bodies
 

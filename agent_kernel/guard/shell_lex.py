@@ -195,7 +195,7 @@ class _Lexer:
             self._double(word)
         elif char == "\\":
             follower = self.text[self.place + 1 : self.place + 2]
-            word.text += "" if follower == "\n" else follower
+            word.text += "" if follower == "\n" else follower or "\\"
             word.quoted = word.quoted or follower != "\n"
             self.place += 2
         elif char in "$`":

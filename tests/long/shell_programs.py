@@ -182,11 +182,12 @@ def _second(text: str, read: Program, counts: dict[str, int]) -> Iterator[str]:
 def misread(text: str) -> bool:
     """Whether tree-sitter-bash is known to misread a form in the text without saying so.
 
-    It reads redirects and line ends between `[` and `]` as part of the test, `coproc` and `time`
-    as commands, CR as a blank, and braces as plain words.
+    It reads redirects, operators and line ends between `[` and `]` as part of the test, `coproc`
+    and `time` as commands, CR as a blank, and braces as plain words.
     """
     return (
-        re.search(r"\[\s[^\]]*[<>\n]|\b(?:coproc|time)\b|\r|(?:^|\s)[{}](?:\s|$)", text) is not None
+        re.search(r"\[\s[^\]]*[<>|&;\n]|\b(?:coproc|time)\b|\r|(?:^|\s)[{}](?:\s|$)", text)
+        is not None
     )
 
 
