@@ -105,6 +105,10 @@ def _blocks(lines: list[str], inline: "_Inline", depth: int = 0) -> Iterator[str
     in_list = False
     while at < len(lines):
         line = lines[at]
+        if not line:
+            yield ""
+            at += 1
+            continue
         indented = line[:4].isspace() and bool(line.strip())
         if line.strip() and not line[0].isspace():
             in_list = _ITEM.match(line) is not None

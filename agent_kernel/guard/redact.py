@@ -16,6 +16,7 @@ from urllib.parse import quote, quote_plus
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 SHORTEST = 8  # characters of an environment value that is masked wherever it appears
 WINDOW = 4096  # characters a stream holds back, so that no border cuts a secret
+PIECE = 1 << 20  # characters of a long text that are looked at together
 HELD = 1 << 16  # characters of one unfinished secret a stream holds back at most
 T = TypeVar("T")
 Span = tuple[int, int, str]
@@ -245,6 +246,10 @@ def redact(text: str, secrets: Secrets | None = None) -> tuple[str, list[tuple[s
 
     Redacting twice changes nothing more.
     """
+    if len(text) > 2 * PIECE:  # all findings at once would cost more than linear time
+        stream = Stream(secrets)
+        pieces = [stream.feed(text[at : at + PIECE]) for at in range(0, len(text), PIECE)]
+        return "".join([*pieces, stream.close()]), list(stream.found.items())
     found = spans(text, secrets)
     if not found:
         return text, []
