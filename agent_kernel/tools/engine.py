@@ -64,7 +64,7 @@ def rg_argv(program: str, query: Query, prefilter: str | None) -> list[str]:
     """Return the ripgrep command of `query`: no config, no preprocessor, our order and skips."""
     argv = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
     argv += ["--no-ignore-global", "--no-ignore-exclude", "--color=never", "--sort=path"]
-    for name in walker.SKIPPED:
+    for name in (*walker.SKIPPED, *walker.SESSION):
         argv.append(f"--glob=!{name}")
     if prefilter:
         argv.append(f"--ignore-file={prefilter}")

@@ -6,6 +6,7 @@ so it may import nothing but the stdlib and globs.py; it prints what `rg --null`
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import re
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING or __name__ != "__main__":
     from agent_kernel.tools import globs
 else:  # isolated: the folder of this file is not on the path
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.append(str(Path(__file__).parent))  # last: our glob.py must not hide the stdlib's
     import globs
 
 SKIPPED = (".git", "node_modules", ".venv", "__pycache__")
+# A session's own log and folder: a search that found them would find itself.
+SESSION = ("*.agent", "*.agent.jsonl*", "*.agent.*.jsonl*")
 IGNORE_FILES = (".rgignore", ".ignore", ".gitignore")  # the earlier rules over the later
 MAX_BYTES = 5 << 20  # larger files are not searched
 
@@ -128,6 +131,8 @@ def _entries(folder: str, level: Level) -> list[tuple[str, bool]]:
         for entry in scan:
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and entry.name in SKIPPED:
+                continue
+            if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in SESSION):
                 continue
             if not is_folder and not entry.is_file(follow_symlinks=False):
                 continue

@@ -46,6 +46,10 @@ TREE: dict[str, bytes] = {
     "utf16.txt": "alpha wide\n".encode("utf-16"),
     "bom.txt": b"\xef\xbb\xbfalpha bom\n",
     "space name/\xc3\xbc.py".encode().decode("latin-1").encode("latin-1").decode(): b"alpha\n",
+    "session.agent.jsonl": b"alpha\n",
+    "nb.agent.2.jsonl.lock": b"alpha\n",
+    "nb.agent/blobs/0f": b"alpha\n",
+    "my.agent.py": b"alpha\n",
     "empty": b"",
     "noeol": b"alpha",
     "z/Zeta.py": b"alpha\n",
@@ -61,6 +65,13 @@ def tree(bench: Bench) -> Bench:
     (bench.workspace / "link.py").symlink_to("a.py")
     (bench.workspace / "linked").symlink_to("sub")
     return bench
+
+
+@pytest.mark.parametrize("program", ENGINES)
+async def test_a_sessions_own_files_are_not_found(tree: Bench, program: str | None) -> None:
+    found, _, _ = await find("**", tree.workspace, tree.workspace, program)
+    assert "my.agent.py" in found
+    assert not [name for name in found if ".agent" in name and not name.endswith(".py")]
 
 
 PATTERNS = [
