@@ -13,6 +13,7 @@ from agent_kernel.tools.edit import EDIT
 from agent_kernel.tools.glob import GLOB
 from agent_kernel.tools.grep import GREP
 from agent_kernel.tools.lsp import LSP
+from agent_kernel.tools.mcp import Servers
 from agent_kernel.tools.notebook import NOTEBOOK
 from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
@@ -23,6 +24,8 @@ from agent_kernel.tools.tool_search import TOOL_SEARCH
 from agent_kernel.tools.web_fetch import WEB_FETCH
 from agent_kernel.tools.web_search import WEB_SEARCH
 from agent_kernel.tools.write import WRITE
+
+__all__ = ["ALL", "Servers"]
 
 ALL: tuple[Tool, ...] = (
     READ,
