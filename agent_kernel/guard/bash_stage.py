@@ -27,7 +27,10 @@ def judge_bash(text: str, rules: Rules, mode: Mode, context: Context) -> list[Ve
     return [
         _base(program, found, rules, mode, context, parts),
         *_rule_verdicts(text, found, rules, parts),
-        *(Verdict("ask", why, "risk", parts=parts, risk=why) for why in effects(found, text)),
+        *(
+            Verdict("ask", why, "risk", parts=parts, risk=why)
+            for why in effects(found, text, context.roots)
+        ),
         *path_verdicts(found, rules, context, parts),
         *_taint(found, context, parts),
     ]

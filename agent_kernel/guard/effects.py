@@ -15,7 +15,7 @@ from agent_kernel.guard.calls import Call
 from agent_kernel.guard.effects_platform import platform_effect
 from agent_kernel.guard.effects_programs import FOREVER, program_effect
 from agent_kernel.guard.effects_sql import sql_effects
-from agent_kernel.guard.paths import secret, system_path
+from agent_kernel.guard.paths import key_name, system_path
 from agent_kernel.guard.shell_find import Found, find
 from agent_kernel.guard.writes import all_written
 
@@ -33,17 +33,20 @@ _NAMES_ONLY: Final = frozenset(
     "echo printf test [ ls find stat which type basename dirname realpath readlink file touch "
     "chmod du df tree".split()
 )
+_SHELL_LINES = re.compile(r"(?m)^\s*(?:\w+\s*=\s*)?(?:!+|%sx |%system )(.*)$")
+_SHELL_CELL = re.compile(r"(?s)^\s*%%(?:bash|sh|script\s+\w+|system|sx)[^\n]*\n(.*)$")
+_SQL_CELL = re.compile(r"(?s)^\s*%%?sql\b(.*)$")
 _SQL_CLIENTS: Final = frozenset(
     "psql mysql mariadb sqlite3 duckdb hive beeline spark-sql impala-shell presto trino bq snowsql "
     "clickhouse-client clickhouse sqlcmd sqlplus usql cqlsh".split()
 )
 
 
-def effects(found: Found, text: str = "") -> list[str]:
+def effects(found: Found, text: str = "", roots: Sequence[str] = ()) -> list[str]:
     """The effects of a bash text, each once, in the order they are found.
 
     `text` is looked through for SQL when an SQL client is among the programs, since a statement
-    may come by a pipe or a here-document.
+    may come by a pipe or a here-document; `roots` are the workspace's folders.
     """
     seen: dict[str, None] = {}
     if found.names & _SQL_CLIENTS:
@@ -51,7 +54,7 @@ def effects(found: Found, text: str = "") -> list[str]:
     for argv in found.argvs:
         seen.update(dict.fromkeys(argv_effects(argv)))
     for path in all_written(found):
-        seen.update(dict.fromkeys(write_effects(path)))
+        seen.update(dict.fromkeys(write_effects(path, roots)))
     return list(seen)
 
 
@@ -68,17 +71,17 @@ def argv_effects(argv: Sequence[str]) -> Iterator[str]:
     if name not in _NAMES_ONLY:
         for word in words:
             piece = re.split(r"[=:@]", word)[-1]
-            if secret(piece) and not word.startswith("-"):
+            if key_name(piece) and not word.startswith("-"):
                 yield f"reads {piece!r}, which by its name holds keys"
 
 
-def write_effects(path: str) -> Iterator[str]:
+def write_effects(path: str, roots: Sequence[str] = ()) -> Iterator[str]:
     """The effects of writing one path, by what the path is."""
     if _CI.fullmatch(path):
         yield f"changes {path!r}, which the build server runs"
     if _PRODUCTION.fullmatch(path) and _CONFIG.fullmatch(path):
         yield f"changes {path!r}, which by its name is production or deployment configuration"
-    if system_path(path):
+    if system_path(path, roots):
         yield f"changes {path!r}, which belongs to the machine"
     if "/.hoodie/" in f"/{path}/":
         yield f"changes {path!r}, a Hudi table's timeline{FOREVER}"
@@ -87,18 +90,24 @@ def write_effects(path: str) -> Iterator[str]:
 def python_effects(code: str) -> list[str]:
     """The effects written in Python code: deletes, shell commands, SQL, overwritten tables."""
     found: dict[str, None] = {}
-    try:
-        tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", code))
-    except (SyntaxError, ValueError, RecursionError):
-        tree = ast.Module([], [])
-    for node in ast.walk(tree):
+    for node in python_nodes(code):
         if isinstance(node, ast.Call):
             found.update(dict.fromkeys(_call_effects(node)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.update(dict.fromkeys(sql_effects(node.value)))
-    for line in re.findall(r"(?m)^\s*(?:!|%sx |%%bash|%system )(.*)$", code):
-        found.update(dict.fromkeys(effects(find(line), line)))
+    for text in _SHELL_LINES.findall(code) + _SHELL_CELL.findall(code):
+        found.update(dict.fromkeys(effects(find(text), text)))
+    for text in _SQL_CELL.findall(code):
+        found.update(dict.fromkeys(sql_effects(text)))
     return list(found)
+
+
+def python_nodes(code: str) -> Iterator[ast.AST]:
+    """Every node of Python code without its magics and shell lines; none when it is broken."""
+    try:
+        yield from ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", code)))
+    except (SyntaxError, ValueError, RecursionError):
+        return
 
 
 def input_effects(call: Call) -> list[str]:

@@ -142,10 +142,7 @@ _ACTS: Final = tuple(
         ),
         (
             r"make|npm|pnpm|yarn|just|rake|invoke|task|bash|sh",
-            (
-                r"(?:^|[\s:./_-])(?:deploy|release|publish|"
-                r"prod|production)(?:$|[\s:._-])"
-            ),
+            r"(?:^|[\s:./_-])(?:deploy|release|publish)(?:$|[\s:._-])",
             "deploys or publishes",
         ),
         (r"systemd-run|at|batch", r"", "schedules a command on the machine"),

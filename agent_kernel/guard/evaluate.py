@@ -12,6 +12,7 @@ from agent_kernel.guard.calls import MODES, Call, Context, Mode, Verdict, join
 from agent_kernel.guard.effects import input_effects, python_effects, write_effects
 from agent_kernel.guard.offers import offers
 from agent_kernel.guard.path_stage import Access, judge_path
+from agent_kernel.guard.python_stage import mentions
 from agent_kernel.guard.rules import Rule, Rules, match_server
 from agent_kernel.guard.web_stage import judge_fetch
 
@@ -65,7 +66,8 @@ def _paths(access: Access, call: Call, rules: Rules, mode: Mode, context: Contex
         found += judge_path(access, text, rules, mode, context)
         if access == "Edit":
             found += [
-                Verdict("ask", why, "risk", parts=(text,), risk=why) for why in write_effects(text)
+                Verdict("ask", why, "risk", parts=(text,), risk=why)
+                for why in write_effects(text, context.roots)
             ]
     return found
 
@@ -83,7 +85,10 @@ def _pattern_folder(pattern: str) -> list[str]:
 def _named(call: Call, rules: Rules, mode: Mode, context: Context) -> list[Verdict]:
     """Stages of tools judged by their name: python, agent, MCP, search, others."""
     found = [_base_named(call, rules, mode), *_by_name(call, rules)]
-    effects = python_effects(call.text("code")) if call.kind == "Python" else []
+    effects = []
+    if call.kind == "Python":
+        effects = python_effects(call.text("code"))
+        found += mentions(call.text("code"), rules, context)
     if call.kind in ("Mcp", "Other"):
         effects = input_effects(call)
     found += [Verdict("ask", why, "risk", risk=why) for why in effects]

@@ -37,7 +37,10 @@ _PROTECTED_SHAPES: Final = tuple(
 )
 _SECRET_NAMES: Final = (".env", ".env.*", "*.pem", "id_*", ".netrc", ".env[!.]*")
 _PUBLIC_NAMES: Final = frozenset((".env.example", ".env.sample", ".env.template", ".env.dist"))
-_SYSTEM: Final = re.compile(r"/(?:etc|usr|bin|sbin|boot|lib\w*|opt|var|run|root)(?:/.*)?")
+_SYSTEM: Final = re.compile(
+    r"/(?:etc|usr|bin|sbin|boot|lib\w*|opt|run|var(?!/(?:folders|tmp)/))(?:/.*)?"
+)
+_KEY_NAMES: Final = re.compile(r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)(?:_sk)?(?:[._-].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +155,15 @@ def secret(path: str) -> bool:
     return any(fnmatch.fnmatchcase(name, shape) for shape in _SECRET_NAMES)
 
 
-def system_path(path: str) -> bool:
-    """Whether the path belongs to the machine, not to a project."""
-    return _SYSTEM.fullmatch(path) is not None
+def key_name(word: str) -> bool:
+    """Whether a word of a command names a key file: as `secret`, but not every `id_…` is one."""
+    name = word.rsplit("/", 1)[-1]
+    return secret(word) and (not name.startswith("id_") or _KEY_NAMES.fullmatch(name) is not None)
+
+
+def system_path(path: str, roots: Sequence[str] = ()) -> bool:
+    """Whether the path belongs to the machine, not to a project in `roots`."""
+    return _SYSTEM.fullmatch(path) is not None and not within(path, roots)
 
 
 def open_target(target: Target, mode: Literal["r", "d"] = "r") -> int:

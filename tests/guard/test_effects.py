@@ -157,3 +157,33 @@ def test_everyday_commands_stay_without_a_risk(command: str) -> None:
     rules = parse_rules({"allow": ["Bash"]})
     found = evaluate(Call("bash", command), rules, "ask", Context(cwd=NOWHERE))
     assert found.verdict == "allow", found
+
+
+def test_a_workspace_in_a_system_folder_is_still_a_workspace() -> None:
+    rules = parse_rules({"allow": ["Edit(**)"]})
+    context = Context(cwd="/opt/app")
+    assert (
+        evaluate(Call("edit", {"path": "/opt/app/a.py"}), rules, "ask", context).verdict == "allow"
+    )
+    assert evaluate(Call("edit", {"path": "/opt/b/a.py"}), rules, "bypass", context).risk
+
+
+@pytest.mark.parametrize(
+    "code, rules, verdict",
+    [
+        ("open('.env')", "deny Read(.env), allow Python", "deny"),
+        ("Path('a') / '.env'", "deny Read(.env), allow Python", "deny"),
+        ("open('x.txt', 'w')", "ask Edit(*.txt), allow Python", "ask"),
+        ("print('hello')", "deny Read(.env), allow Python", "allow"),
+        ("%%bash\nrm -rf x", "allow Python", "ask"),
+        ("out = !git push", "allow Python", "ask"),
+        ("%%sql\nDROP TABLE t", "allow Python", "ask"),
+        ("df = df[df.id_x > 1]", "allow Python", "allow"),
+    ],
+)
+def test_python_code_is_held_to_the_paths_and_acts_it_names(
+    code: str, rules: str, verdict: str
+) -> None:
+    context = Context(cwd=NOWHERE)
+    found = evaluate(Call("python", {"code": code}), parse_rules(rules), "ask", context)
+    assert found.verdict == verdict, found

@@ -40,13 +40,18 @@ def stubs() -> str:
     return STUBS + "\n".join(lines) + "\n"
 
 
-def run(text: str, status: str, folder: Path, number: int) -> list[list[str]]:
-    """The argvs that bash dispatched for one text."""
-    place = folder / str(number)
+def furnish(place: Path) -> None:
+    """Makes the folder a text starts in."""
     place.mkdir()
     for name in FILES:
         (place / name).write_text("x\n")
     (place / "s").mkdir()
+
+
+def run(text: str, status: str, folder: Path, number: int) -> list[list[str]]:
+    """The argvs that bash dispatched for one text."""
+    place = folder / str(number)
+    furnish(place)
     log = folder / f"{number}.log"
     with log.open("wb") as file:
         os.dup2(file.fileno(), 9)

@@ -59,9 +59,8 @@ def judge(texts: Sequence[str], counts: dict[str, int]) -> Iterator[str]:
     asked = [(text, status) for text in texts for status in statuses(text)]
     with tempfile.TemporaryDirectory() as folder:
         answers = dispatch(asked, Path(folder))
-        sample = Place(Context(cwd=f"{folder}/0"), (f"{folder}/0",), False)
-        for name in (*driver.FILES, "s"):  # the folder every program saw
-            assert (Path(folder) / "0" / name).exists()
+        driver.furnish(Path(folder) / "sample")  # what every program saw when it began
+        sample = Place(Context(cwd=f"{folder}/sample"), (f"{folder}/sample",), False)
         seen: set[str] = set()
         for (text, status), argvs in zip(asked, answers, strict=True):
             counts["dispatched"] += len(argvs)
