@@ -269,7 +269,12 @@ def _walk(value: Any, secrets: Secrets | None) -> Any:
     if isinstance(value, str):
         return redact(value, secrets)[0] if len(value) >= SHORTEST else value
     if isinstance(value, dict):
-        pairs = {_walk(key, secrets): _under(key, item, secrets) for key, item in value.items()}
+        pairs: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = _walk(key, secrets)
+            while name in pairs:  # two secrets with one mask: neither may hide the other's value
+                name = f"{name}'"
+            pairs[name] = _under(key, item, secrets)
         same = all(pairs.get(key, pairs) is item for key, item in value.items())
         return value if same else pairs
     if isinstance(value, list | tuple):
