@@ -166,6 +166,9 @@ async def test_what_is_hidden_stays_hidden(tree: Bench, program: str | None) -> 
         "nested/.git/HEAD",
         "node_modules/m/index.js",
         ".venv/v.py",
+        "session.agent.jsonl",
+        "nb.agent.2.jsonl.lock",
+        "nb.agent/blobs/0f",
     }
     assert "link.py" not in found
     assert not any(path.startswith("linked/") for path in found)
