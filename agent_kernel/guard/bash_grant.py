@@ -30,6 +30,7 @@ from agent_kernel.guard.shell import Command, Word
 from agent_kernel.guard.wrappers import WRAPPERS
 
 _MOST_MATCHES = 1_000
+_MOST_FILES = 20_000
 _SED_PLAIN = re.compile(
     r"(?:[\d,$]*p|s([/|#,!])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gip\d]*)"
     r"(?:;[\d,$]*p)*"
@@ -154,6 +155,26 @@ def _paths_pass(seen: Look, rules: Rules, mode: Mode, context: Context, folder: 
         verdict = join(judge_path("Read", path, rules, mode, context, folder))
         if verdict.verdict != "allow":
             return verdict.reason
+        if seen.follows:
+            why = _link_below(os.path.join(folder, path), context)
+            if why:
+                return why
+    return ""
+
+
+def _link_below(folder: str, context: Context) -> str:
+    """Why a reader that follows links may leave the workspace from `folder`, or ''."""
+    count = 0
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            count += 1
+            path = os.path.join(place, name)
+            if count > _MOST_FILES:
+                return f"{folder!r} holds too many files to see whether a link leads out"
+            if os.path.islink(path):
+                target = resolve(path, folder, context.roots, context.home)
+                if isinstance(target, Problem) or not target.inside:
+                    return f"it follows the link {path!r}, which leads out of the workspace"
     return ""
 
 

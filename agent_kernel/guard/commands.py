@@ -280,6 +280,13 @@ GIT_EXECUTES: Final = (
     "credential.*",
     "include.*",
     "includeif.*",
+    # a repository with missing objects fetches them by itself, by a program it names
+    "extensions.partialclone",
+    "remote.*.promisor",
+    "remote.*.uploadpack",
+    "remote.*.vcs",
+    "protocol.*",
+    "trailer.*",
 )
 
 # Flags that write or run, so that no prefix rule grants them by itself.

@@ -30,12 +30,13 @@ _PATTERN_BOOLEANS: Final = frozenset("abcEFGhHiIlLnoPpqrRsTuUvVwxyzZ0SN.")
 class Look:
     """Why a command is not known to read only ('' when it is), and the paths it reads.
 
-    `deep` says that contents below its folders are read too.
+    `deep` says that contents below its folders are read too, `follows` also through links there.
     """
 
     why: str = ""
     paths: tuple[str, ...] = ()
     deep: bool = False
+    follows: bool = False
 
 
 def look(argv: Sequence[str], cwd: str) -> Look:
@@ -89,7 +90,7 @@ def _read(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
     if name == "tail" and any(re.fullmatch(r"\+\d*[bcl]?f", word) for word in options.words):
         why = why or "tail +f follows the file"
     deep = name == "diff" and any(flag.name in ("-r", "--recursive") for flag in options.flags)
-    return Look(why, paths, deep)
+    return Look(why, paths, deep, deep)
 
 
 def _files(entry: Entry, options: Options, operands: Sequence[str], cwd: str) -> tuple[str, ...]:
@@ -135,8 +136,13 @@ def _pattern(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
         flag.name in ("-r", "-R", "-d") or flag.name.startswith(("--r", "--de", "--di"))
         for flag in options.flags
     )
+    follows = any(
+        flag.name in (("-L", "--follow") if name == "rg" else ("-R",))
+        or flag.name.startswith("--de")
+        for flag in options.flags
+    )
     paths = _files(entry, options, files, cwd)
-    return Look(why, paths or (("./",) if deep else ()), deep)
+    return Look(why, paths or (("./",) if deep else ()), deep, follows)
 
 
 def _no_value_before(words: Sequence[str], at: int) -> bool:
@@ -166,8 +172,8 @@ def _filter(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
                 return Look(f"{name} {word} reads code from a file")
         else:
             operands.append(word)
-    if operands and re.search(r"\b(?:import|include|input_filename|getpath_file)\b", operands[0]):
-        return Look("the jq filter loads a module")
+    if operands and re.search(r"\b(?:import|include)\b|\$ENV|(?<![.\w$])env\b", operands[0]):
+        return Look("the jq filter loads a module or reads the environment")
     return Look("", tuple(word for word in operands[1:] if names_file(word, cwd)))
 
 

@@ -63,6 +63,8 @@ def unsafe(cwd: str, root: str) -> str:
         why = _config_problem(config, *_stamp(config))
         if why:
             return why
+    if os.path.lexists(os.path.join(folder, "hooks", "post-index-change")):
+        return "the repository has a hook that runs when git looks at it"
     index = os.path.join(folder, "index")
     if _has_submodules(index, *_stamp(index)):
         return "the repository has submodules: git would obey their configuration too"

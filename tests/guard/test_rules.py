@@ -14,7 +14,7 @@ from agent_kernel.guard.calls import MODES, SEVERITY
 from agent_kernel.guard.claude import import_claude, to_settings
 from agent_kernel.guard.rules import Refused, Rule, parse_rule
 from agent_kernel.guard.settings import Source, settle
-from tests.guard.places import argument, rows
+from tests.guard.places import argument, build, git, rows
 
 NOWHERE = "/no/such/work"
 
@@ -338,3 +338,56 @@ def test_offers_load_and_would_allow_the_call() -> None:
     for opaque in ("echo $x", "rm -rf build", "git push"):
         call = Call("bash", opaque)
         assert not evaluate(call, parse_rules(""), "ask", Context(cwd=NOWHERE)).offers
+
+
+def test_a_reader_that_follows_links_does_not_leave_the_workspace(tmp_path: Path) -> None:
+    cwd = str(tmp_path / "work")
+    (tmp_path / "work/src").mkdir(parents=True)
+    for command in ("grep -R x .", "rg -L x", "diff -r src src"):
+        assert bash(command, "", cwd=cwd) == "allow"
+    (tmp_path / "work/src/away").symlink_to(tmp_path)
+    for command in ("grep -R x .", "grep --dereference-recursive x", "rg -L x", "diff -r src src"):
+        assert bash(command, "", cwd=cwd) == "ask"
+    assert bash("grep -r x .", "", cwd=cwd) == "allow"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("core.pager", "core.sshCommand", "core.hooksPath", "alias.log", "diff.x.textconv"),
+        *("diff.external", "filter.x.clean", "gpg.program", "credential.helper", "include.path"),
+        *("remote.origin.uploadpack", "remote.origin.promisor", "pager.log", "core.worktree"),
+    ],
+)
+def test_git_asks_where_the_repository_configures_a_program(key: str, tmp_path: Path) -> None:
+    work = build(tmp_path / "work")
+    git(work, "config", key, "./evil")
+    context = Context(cwd=str(work))
+    assert evaluate(Call("bash", "git log -1"), parse_rules(""), "ask", context).verdict == "ask"
+    trusted = Context(cwd=str(work), trusted=True)
+    assert evaluate(Call("bash", "git log -1"), parse_rules(""), "ask", trusted).verdict == "allow"
+
+
+def test_git_asks_in_a_submodule_a_bare_repository_or_below_the_root(tmp_path: Path) -> None:
+    work = build(tmp_path / "work")
+
+    def verdict(folder: Path) -> str:
+        return bash("git status", "", cwd=str(folder))
+
+    assert verdict(work) == "allow"
+    assert verdict(work / "src") == "ask"
+    bare = tmp_path / "bare"
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    assert verdict(bare) == "ask"
+    hook = work / ".git/hooks/post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    assert verdict(work) == "ask"
+    hook.unlink()
+    git(work, "add", "sub")
+    assert verdict(work) == "ask", "a submodule's configuration would be obeyed"
+    tree = tmp_path / "tree"
+    git(work, "rm", "-q", "-f", "--cached", "sub")
+    git(work, "worktree", "add", "-q", str(tree))
+    assert verdict(tree) == "allow"
+    git(work, "config", "core.fsmonitor", "./evil")
+    assert verdict(tree) == "ask", "a work tree obeys the configuration of its repository"
