@@ -300,9 +300,9 @@ class Child:
             launch.send(self.pid, self.started, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        if sys.platform == "linux":
+        if launch.pids():
             launch.send_all(launch.descendants(self.pid), number)
-        else:
+        else:  # no /proc: macOS, or a bare container
             os.killpg(self.pid, number)
 
     def _result(self, record: dict[str, Any], code: int) -> Finished:

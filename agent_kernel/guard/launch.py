@@ -29,7 +29,7 @@ def stat_fields(pid: int) -> list[str] | None:
     Field 0 is the state, 1 the parent, 19 the start time in clock ticks since boot (proc(5)).
     """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib doubles our start time
+        with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
@@ -47,7 +47,7 @@ def start_time(pid: int) -> int | None:
 def pids() -> list[int]:
     """Return the pids /proc shows; empty where there is no /proc."""
     try:
-        names = os.listdir("/proc")  # noqa: PTH208 - as above
+        names = os.listdir("/proc")
     except FileNotFoundError:
         return []
     return [int(name) for name in names if name.isdigit()]
@@ -73,7 +73,7 @@ def descendants(root: int) -> dict[int, int]:
 def comm(pid: int) -> str:
     """Return the short name of PID, "" when it is gone."""
     try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""
@@ -154,7 +154,7 @@ def landlock(writable: Iterable[str], network: bool) -> None:
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        allowed = rights if os.path.isdir(path) else rights & (1 << 1 | 1 << 14)  # noqa: PTH112
+        allowed = rights if os.path.isdir(path) else rights & (1 << 1 | 1 << 14)
         rule = struct.pack("=Qi", allowed, parent)
         _checked(call(_SYSCALL_ADD, ruleset, 1, rule, 0), f"landlock rule for {path!r}")
         os.close(parent)
@@ -207,8 +207,8 @@ def own_threads() -> int:
     uid, count = os.getuid(), 0
     for pid in pids():
         try:
-            if os.stat(f"/proc/{pid}").st_uid == uid:  # noqa: PTH116
-                count += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{pid}/task"))
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
     return count

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_kernel.guard.fetch import Fetched, Limits, fetch
+
 PUBLIC = "93.184.215.14"  # an address that passes every check; nothing is ever sent there
 Script = Callable[[socket.socket], None]
 
@@ -122,6 +124,34 @@ class Network:
         """Record the dial and connect to the server that stands for it."""
         self.dials.append((address, port))
         return socket.create_connection(("127.0.0.1", self.ports[port]), timeout)
+
+
+class Stage:
+    """A server in the clear, one with TLS for ok.test, and the network that leads to both."""
+
+    def __init__(self, plain: Server, secure: Server, trusted: ssl.SSLContext) -> None:
+        self.plain = plain
+        self.secure = secure
+        self.trusted = trusted
+        self.network = Network({80: plain.port, 443: secure.port})
+
+    async def get(
+        self,
+        url: str,
+        script: Script | None = None,
+        limits: Limits | None = None,
+        trusted: ssl.SSLContext | None = None,
+    ) -> Fetched:
+        """Fetch `url`; `script` is what the path / of both servers does."""
+        if script is not None:
+            self.plain.scripts["/"] = self.secure.scripts["/"] = script
+        return await fetch(
+            url,
+            limits or Limits(seconds=20),
+            resolve=self.network.resolve,
+            connect=self.network.connect,
+            context=trusted or self.trusted,
+        )
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
