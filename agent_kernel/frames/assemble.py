@@ -19,7 +19,7 @@ from agent_kernel.frames.values import clean_mark
 
 SHIFT = 40  # record_id = file_id << 40 | byte offset, or seq in our own logs
 OWN = "agent_kernel"
-LOGS = (OWN, "deepseek")  # events with seqs: the log itself says what replaces what
+LOGS = (OWN, "deepseek", "codex")  # the log itself says what replaces what
 
 
 @dataclass(slots=True)

@@ -79,8 +79,9 @@ def collect(usages: Columns) -> Ledger:
     rows = _rows(usages)
     issues: list[dict[str, Any]] = []
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    roots = _roots(rows, issues)
     for row in rows:
-        groups[_key(row, issues)].append(row)
+        groups[_key(row, roots, issues)].append(row)
     calls: list[Call] = []
     for key, group in groups.items():
         for name, same in _apart(key, group):
@@ -94,9 +95,30 @@ def _rows(usages: Columns) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in zip(*usages.values(), strict=True)]
 
 
-def _key(row: dict[str, Any], issues: list[dict[str, Any]]) -> str:
+def _roots(rows: list[dict[str, Any]], issues: list[dict[str, Any]]) -> dict[str, str]:
+    """Return, by session, the root of its forks; a fork repeats what it goes on from."""
+    parents = {row["session"]: row["fork"] for row in rows if row["fork"] and row["session"]}
+    known = {row["session"] for row in rows}
+    roots = {}
+    for session in parents:
+        seen, at = {session}, session
+        while at in parents and parents[at] not in seen:
+            at = parents[at]
+            seen.add(at)
+        roots[session] = at
+    for session, parent in parents.items():
+        if parent not in known:
+            first = next(row for row in rows if row["session"] == session)
+            text = f"the session {parent!r} it goes on from is not here; its calls count as this's"
+            issues.append(_issue("replay_unresolved", first, text))
+    return roots
+
+
+def _key(row: dict[str, Any], roots: dict[str, str], issues: list[dict[str, Any]]) -> str:
     """Return what makes lines one call: message id, else request id, else the place itself."""
     key = row["call_id"] or row["request_id"]
+    if row["total"]:
+        key = f"{roots.get(row['session'], row['session'])}:{row['total']}"
     if key is None:
         key = f"{row['file']}#{row['offset']}"
         issues.append(

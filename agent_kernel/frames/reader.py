@@ -22,7 +22,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "usages": tuple(
         "offset uuid call_id request_id session agent agent_kind nested sidechain provider model "
         "time input output write_5m write_1h split read thinking stop status speed tier geo "
-        "searches ttft seconds usd chars turn step seq".split()
+        "searches ttft seconds usd chars turn step seq fork total".split()
     ),
     "blocks": tuple(
         "offset block uuid session agent nested role kind source time call_id chars sha "

@@ -12,6 +12,7 @@ from typing import Any
 from agent_kernel.frames.ledger import BUCKETS, Call
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.output import best_output
+from agent_kernel.frames.pricing import PriceBook
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
 
@@ -97,10 +98,11 @@ def build(load: Load) -> Columns:
 def count(load: Load, rule: Rule) -> Row:
     """Return calls, the five buckets and dollars of the load counted by `rule`."""
     calls = [_call(rows, rule) for rows in _groups(load.priced.ledger.rows, rule)]
-    load.priced.book.copy().price(calls)
+    book = load.priced.book.copy()
+    book.price(calls)
     if rule.output == "estimated":
-        _estimated(load, calls)
-    usd = sum(_dollars(load, call, rule) for call in calls)
+        _estimated(load, book, calls)
+    usd = sum(_dollars(book, call, rule) for call in calls)
     buckets = {name: sum(call.tokens()[name] for call in calls) for name in BUCKETS}
     output = buckets.pop("output")
     return {
@@ -150,23 +152,23 @@ def _call(rows: list[Row], rule: Rule) -> Call:
     )
 
 
-def _dollars(load: Load, call: Call, rule: Rule) -> float:
+def _dollars(book: PriceBook, call: Call, rule: Rule) -> float:
     """Return the dollars of a call, with 1-hour writes at the 5-minute price when flat."""
     usd = call.usd_recorded or 0.0
     if rule.write_price == "flat_5m" and call.price_id is not None and call.cache_write_1h:
-        rates = load.priced.book.rates_of(call.price_id)
+        rates = book.rates_of(call.price_id)
         dear, flat = rates.cache_write_1h, rates.cache_write_5m
         if dear is not None and flat is not None:
             usd -= call.cache_write_1h * (dear - flat) / 1e6
     return usd
 
 
-def _estimated(load: Load, calls: list[Call]) -> None:
+def _estimated(load: Load, book: PriceBook, calls: list[Call]) -> None:
     known = {call.key: best_output(call) for call in load.priced.ledger.calls}
     for call in calls:
         best = known.get(call.key, call.output or 0)
         if call.price_id is not None and call.usd_recorded is not None:
-            rate = load.priced.book.rates_of(call.price_id).output or 0.0
+            rate = book.rates_of(call.price_id).output or 0.0
             call.usd_recorded += (best - (call.output or 0)) * rate / 1e6
         call.output = best
 

@@ -83,6 +83,8 @@ class _Surfaces:
             self._waiting[str(place["waits"])].append((rec, place))
         elif place is not None:
             self._place(rec, place)
+        elif "reset" in said and rec.seq is not None:
+            self.of[rec.agent], self.changes = [rec.seq], self.changes + 1
         elif not rec.flags & LOG_ONLY and rec.seq is not None:
             self.of[rec.agent].append(rec.seq)
         if "commit" in said:

@@ -70,10 +70,35 @@ def _open(path: str, stack: ExitStack) -> Any:
     if magic[:2] == b"\x1f\x8b":
         return stack.enter_context(gzip.GzipFile(fileobj=raw))
     if magic == b"\x28\xb5\x2f\xfd":
-        return stack.enter_context(
-            _zstd().ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        )
+        return _Zstd(raw)
     return raw
+
+
+class _Zstd:
+    """A zstd file of any number of frames; a frame that was cut raises EOFError at its end."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._make = _zstd().ZstdDecompressor().decompressobj
+        self._frame: Any = None
+        self._given = b""
+        self._held = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` unpacked bytes, b"" at the end."""
+        while not self._held:
+            piece = self._given or self._raw.read(PIECE)
+            self._given = b""
+            if not piece:
+                if self._frame is not None:
+                    raise EOFError("the last zstd frame is cut")
+                return b""
+            self._frame = self._frame or self._make()
+            self._held = self._frame.decompress(piece)
+            if self._frame.eof:
+                self._given, self._frame = self._frame.unused_data, None
+        out, self._held = self._held[:size], self._held[size:]
+        return out
 
 
 def _zstd() -> Any:

@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_kernel.testing import shapes_chain, shapes_costs, shapes_lines, shapes_logs
+from agent_kernel.testing import (
+    shapes_chain,
+    shapes_costs,
+    shapes_lines,
+    shapes_logs,
+    shapes_strangers,
+)
 from agent_kernel.testing.script import Expected
 
 Build = Callable[[Path], Expected]
 
 ALL: dict[str, Build] = {
     name.replace("_", "-"): value
-    for module in (shapes_lines, shapes_chain, shapes_costs, shapes_logs)
+    for module in (shapes_lines, shapes_chain, shapes_costs, shapes_logs, shapes_strangers)
     for name, value in vars(module).items()
     if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
 }

@@ -88,6 +88,8 @@ class Usage(NamedTuple):
     turn: int | None = None
     step: int | None = None
     seq: int | None = None
+    fork: str | None = None  # the session whose statements this one repeats before its own
+    total: str | None = None  # running totals, where a log states those: the key of the call
 
 
 class Block(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 from agent_kernel import frames, transcripts
 from agent_kernel.testing import shapes
 
-ROUNDS = 60
+ROUNDS = 25
 MUTATIONS = 10_000
 ODD = [None, True, 0, -1, 1e300, 2**70, "", "x", [], [None], {}, {"type": "text"}, [{"type": 3}]]
 

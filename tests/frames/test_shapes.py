@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
-from pathlib import Path
 
 import pytest
 
 from agent_kernel import frames, transcripts
 from agent_kernel.frames.schema import schema
+from agent_kernel.frames.unpack import opened
 from agent_kernel.testing import shapes
 
 BUCKETS = ("input", "output_recorded", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -64,7 +64,8 @@ def test_every_line_is_a_record(shape):
     records = found.columns("records")
     lines = 0
     for file in found.files_read():
-        with Path(file).open("rb") as stream:
+        stream, _ = opened(file)
+        with stream:
             lines += sum(1 for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n"))
     assert len(records["record_id"]) == lines
 
