@@ -6,8 +6,10 @@ May not change a file it was given.
 from __future__ import annotations
 
 import argparse
+import sys
 
 from agent_kernel.frames import load
+from agent_kernel.frames.scan import walk
 from agent_kernel.transcripts import doctor
 from agent_kernel.transcripts.doctor import add_arguments
 
@@ -15,5 +17,13 @@ __all__ = ["add_arguments", "main"]
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the findings; return 0 clean, 1 with findings, 2 when nothing can be read."""
+    """Print the findings of files and folders; return 0 clean, 1 with findings, 2 unreadable."""
+    try:
+        args.files = walk(args.files)
+    except FileNotFoundError as error:
+        sys.stderr.write(f"agent-kernel doctor: {error}\n")
+        return 2
+    if not args.files:
+        sys.stderr.write("agent-kernel doctor: no session file was found there\n")
+        return 2
     return doctor.main(args, load)
