@@ -16,6 +16,7 @@ from agent_kernel.transcripts.jsonl import dumps, parse
 from agent_kernel.transcripts.rows import Block, Mark, Usage
 
 Event = Mapping[str, Any]
+_UNIQUE = 16  # a message id is a UUID; what is shorter names nothing by itself
 _EXIT = re.compile(r"exit code: (-?\d+)")
 _JOB = re.compile(r"background job (\S+)")
 _PATHS = ("file_path", "path", "filePath", "url")
@@ -151,12 +152,12 @@ def usages(event: Event, state: State, offset: int, seq: int | None) -> Iterator
 def event_key(event: Event, state: State, seq: int | None) -> str:
     """Return the id of the call an event states: its message id, else place and content.
 
-    Formats before v3 have no message ids, and snapshots share session ids.
+    Older formats have no message ids, and snapshots put one placeholder for all of them.
     """
     named = text(body(event).get("id"))
-    if named:
+    if named and len(named) >= _UNIQUE:
         return named
-    content = crc32(dumps(event.get("data")).encode("utf-8", "surrogatepass"))
+    content = crc32(dumps(event).encode("utf-8", "surrogatepass"))
     return f"{state.owner(event)}:{seq}:{content:08x}"
 
 
