@@ -1,6 +1,8 @@
-"""Extension: what `%load_ext agent_kernel` and the kernelspec load: magics, the cell transform, a warm-up.
+"""Extension: what `%load_ext agent_kernel` and the kernelspec load: magics, the cell transform, a
+warm-up.
 
-May not import anything heavy, write a file, open a connection or grant anything: the rest comes at first use.
+May not import anything heavy, write a file, open a connection or grant anything: the rest comes at
+first use.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.kernel import sigint, transform
+from agent_kernel.kernel.handle import Handle
 
 if TYPE_CHECKING:
     from agent_kernel.kernel.workbench import Workbench
@@ -67,7 +70,12 @@ class Front:
         return run_line(self.workbench, line)
 
     def warm(self) -> None:
-        """Load the heavy modules in a thread, after a moment of quiet; nothing waits for it."""
+        """Load the heavy modules in a thread, after a moment of quiet; nothing waits for it.
+
+        AGENT_KERNEL_WARM=0 leaves it out: then the first agent cell waits for them.
+        """
+        if os.environ.get("AGENT_KERNEL_WARM") == "0":
+            return
         threading.Thread(target=self._warm, name="agent-warm", daemon=True).start()
 
     def _warm(self) -> None:
@@ -94,6 +102,7 @@ def load_ipython_extension(shell: Any) -> None:
         return
     front = Front(shell)
     shell.agent_front = front
+    shell.agent = Handle(front)
     shell.agent_cell = front.agent_cell
     shell.agent_line = front.agent_line
     shell.register_magic_function(front.line_magic, "line", "agent")
@@ -115,4 +124,4 @@ def unload_ipython_extension(shell: Any) -> None:
     for each in TRANSFORMS:
         shell.input_transformers_cleanup.remove(each)
     shell.magics_manager.magics["line"].pop("agent", None)
-    shell.agent_front = shell.agent_cell = shell.agent_line = None
+    shell.agent_front = shell.agent = shell.agent_cell = shell.agent_line = None
