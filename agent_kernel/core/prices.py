@@ -67,21 +67,42 @@ def rates(
     `day` may be a datetime (UTC if naive): some providers price by the hour. Without a day a model
     whose price changed has no rate. `modifiers`, (("speed", "fast"),), need a price of their own.
     """
-    moment = _moment(day)
+    plan = _plan(model, _moment(day), modifiers)
+    return None if plan is None else plan.at(context_tokens)
+
+
+class _Plan:
+    """The prices of one model at one time, a Rates for each tier, made when first used."""
+
+    def __init__(
+        self, model: str, provider: str, price: ModelPrice, begin: date | None, mods: Modifiers
+    ) -> None:
+        self._of = (model, provider, price, begin, mods)
+        self._starts = _starts(price)
+        self._made: dict[int, Rates] = {}
+
+    def at(self, context: int) -> Rates:
+        """Return the rates of the highest tier that begins below `context`."""
+        tier = max((start for start in self._starts if context > start), default=0)
+        if tier not in self._made:
+            model, provider, price, begin, mods = self._of
+            self._made[tier] = _build(model, provider, price, tier, begin, mods)
+        return self._made[tier]
+
+
+@lru_cache(maxsize=8192)
+def _plan(model: str, moment: datetime | None, modifiers: Modifiers) -> _Plan | None:
     info = _model(model.lower())
-    if info is None:
+    chosen = None if info is None else _active(info[1], moment)
+    if info is None or chosen is None:
         return None
-    chosen = _active(info[1], moment)
-    if chosen is None:
-        return None
-    price, valid_from = chosen
+    price, begin = chosen
     if modifiers:
         changed = _modified(info[1], moment, modifiers)
         if changed is None:
             return None
         price = changed
-    tier = _tier(price, context_tokens)
-    return _build(model, info[0], price, tier, valid_from, modifiers)
+    return _Plan(model, info[0], price, begin, modifiers)
 
 
 def context_window(model: str) -> int | None:
@@ -98,11 +119,13 @@ def source() -> str:
 
 
 def _moment(day: date | None) -> datetime | None:
+    """Return the half hour of `day`: no price of the table begins inside one."""
     if day is None:
         return None
-    if isinstance(day, datetime):
-        return day if day.tzinfo else day.replace(tzinfo=UTC)
-    return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    if not isinstance(day, datetime):
+        return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    when = day if day.tzinfo else day.replace(tzinfo=UTC)
+    return when.replace(minute=30 if when.minute >= 30 else 0, second=0, microsecond=0)
 
 
 @lru_cache(maxsize=4096)
@@ -150,11 +173,10 @@ def _modified(info: ModelInfo, moment: datetime | None, modifiers: Modifiers) ->
     return None if changed == plain else changed
 
 
-def _tier(price: ModelPrice, context: int) -> int:
-    """Return the highest tier start below `context`; 0 is the base price."""
+def _starts(price: ModelPrice) -> list[int]:
+    """Return the contexts above which a tier of any bucket begins."""
     tiers = (getattr(getattr(price, name, None), "tiers", ()) for name in _FIELDS.values())
-    starts = [tier.start for steps in tiers for tier in steps if context > tier.start]
-    return max(starts, default=0)
+    return sorted({tier.start for steps in tiers for tier in steps})
 
 
 @cache
@@ -165,28 +187,19 @@ def _versioned() -> str:
 def _build(
     model: str, provider: str, price: ModelPrice, tier: int, begin: date | None, mods: Modifiers
 ) -> Rates:
-    key = (model, begin, tier, mods)
-    held = _BUILT.get(key)
-    if held is None or held[0] is not price:
-        values = {name: _at(getattr(price, field, None), tier) for name, field in _FIELDS.items()}
-        tags = [f"from {begin}"] if begin else []
-        tags += [f"above {tier}"] if tier else []
-        tags += [f"{name} {value}" for name, value in mods]
-        price_id = " ".join([model, *tags])
-        made = Rates(
-            price_id,
-            model,
-            provider,
-            **values,
-            tier_above=tier,
-            valid_from=begin,
-            source=_versioned(),
-        )
-        held = _BUILT[key] = (price, made)
-    return held[1]
-
-
-_BUILT: dict[tuple[str, date | None, int, Modifiers], tuple[Any, Rates]] = {}
+    values = {name: _at(getattr(price, field, None), tier) for name, field in _FIELDS.items()}
+    tags = [f"from {begin}"] if begin else []
+    tags += [f"above {tier}"] if tier else []
+    tags += [f"{name} {value}" for name, value in mods]
+    return Rates(
+        " ".join([model, *tags]),
+        model,
+        provider,
+        **values,
+        tier_above=tier,
+        valid_from=begin,
+        source=_versioned(),
+    )
 
 
 def _at(value: Any, tier: int) -> float | None:

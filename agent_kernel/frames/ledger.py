@@ -159,10 +159,11 @@ def _root(owner: dict[Any, Any], session: Any) -> Any:
 
 
 def _call(key: str, group: Sequence[dict[str, Any]]) -> Call:
-    first = min(group, key=_rank)
-    best = {name: _most(row[name] for row in group) for name in _MAXIMA}
+    group = sorted(group, key=_rank) if len(group) > 1 else group
+    first = group[0]
+    best = {name: _most([row[name] for row in group]) for name in _MAXIMA}
     times = [row["time"] for row in group if row["time"] is not None]
-    stops = [row["stop"] for row in sorted(group, key=_rank) if row["stop"]]
+    stops = [row["stop"] for row in group if row["stop"]]
     return Call(
         key,
         first,
@@ -197,8 +198,10 @@ def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _most(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
+def _most(values: list[int | None]) -> int | None:
+    if len(values) == 1:
+        return values[0]
+    return max([value for value in values if value is not None], default=None)
 
 
 def _shown(group: Sequence[dict[str, Any]]) -> int | None:

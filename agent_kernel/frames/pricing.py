@@ -30,14 +30,13 @@ class PriceBook:
 
     def __init__(self, own: Sequence[Mapping[str, Any]] = ()) -> None:
         self._own = [_own_rates(row) for row in own]
-        self._held: dict[tuple[Any, ...], tuple[Rates | None, str | None]] = {}
         self.used: dict[str, Used] = {}
         self.unpriced: dict[str, int] = {}
 
     def copy(self) -> PriceBook:
         """Return a book with the same rates that counts its own use."""
         made = PriceBook()
-        made._own, made._held = self._own, self._held
+        made._own = self._own
         return made
 
     def price(self, calls: Iterable[Call]) -> list[dict[str, Any]]:
@@ -64,15 +63,7 @@ class PriceBook:
         if not model:
             return None, "unknown_model"
         when = None if call.time_first is None else _when(call.time_first)
-        modifiers = _modifiers(call)
-        key = (model, when and when.replace(minute=0, second=0), _step(call.context), modifiers)
-        if key not in self._held:
-            self._held[key] = self._look(model, when, call.context, modifiers)
-        return self._held[key]
-
-    def _look(
-        self, model: str, when: datetime | None, context: int, modifiers: Modifiers
-    ) -> tuple[Rates | None, str | None]:
+        context, modifiers = call.context, _modifiers(call)
         own = [one for one in self._own if one.model == model and _holds(one, when, context)]
         if own:
             return max(own, key=lambda one: (str(one.valid_from or ""), one.tier_above)), None
@@ -114,11 +105,6 @@ def _when(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _step(context: int) -> int:
-    """Return `context` in steps no tier begins inside of: tiers begin at thousands."""
-    return -(-context // 1000)
-
-
 def _dollars(tokens: int, rate: float | None) -> float | None:
     if rate is None:
         return None if tokens else 0.0
@@ -127,6 +113,8 @@ def _dollars(tokens: int, rate: float | None) -> float | None:
 
 def _modifiers(call: Call) -> Modifiers:
     speed, tier = call.row["speed"], call.row["tier"]
+    if speed in _STANDARD and tier in _STANDARD:
+        return ()
     found = []
     if speed not in _STANDARD:
         found.append(("speed", str(speed)))
