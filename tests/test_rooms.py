@@ -32,8 +32,8 @@ def module_of(path: Path) -> str:
 
 
 @cache
-def imported(path: Path) -> set[str]:
-    """Every module and name a file imports, at any depth, dotted; strings of a table too."""
+def imported(path: Path) -> frozenset[str]:
+    """Every module and name a file imports, at any depth, dotted."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -41,11 +41,20 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and str(node.value).startswith("agent_kernel."):
-            found.add(str(node.value).partition(":")[0])
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"\w+\.py", str(node.value)):
-            found.add(module_of(path.with_name(str(node.value))))  # run as a script of its own
-    return found
+    return frozenset(found)
+
+
+@cache
+def used(path: Path) -> frozenset[str]:
+    """What a file imports, and what its strings name: modules of a table, scripts it starts."""
+    found = set(imported(path))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = str(node.value) if isinstance(node, ast.Constant) else ""
+        if text.startswith("agent_kernel."):
+            found.add(text.partition(":")[0])
+        elif re.fullmatch(r"\w+\.py", text):
+            found.add(module_of(path.with_name(text)))
+    return frozenset(found)
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -81,7 +90,7 @@ def test_a_room_has_a_table_called_all(room: str) -> None:
 
 @pytest.mark.parametrize("room", rooms())
 def test_every_file_of_a_room_has_its_line_or_serves_one_that_has(room: str) -> None:
-    users = {path: imported(path) for path in FILES}
+    users = {path: used(path) for path in FILES}
     orphans = [
         named(path)
         for path in (PACKAGE / room).rglob("*.py")
@@ -89,6 +98,21 @@ def test_every_file_of_a_room_has_its_line_or_serves_one_that_has(room: str) -> 
         and not any(module_of(path) in names for user, names in users.items() if user != path)
     ]
     assert not orphans, f"no line in {room}.ALL and used by no other file: {orphans}"
+
+
+def floor_of(name: str) -> str:
+    """core, guard, roof, or the name of a room."""
+    part = name.split(".")[1]
+    return part if part in ("core", "guard", *ROOMS) else "roof"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_even_an_annotation_comes_from_a_floor_below(path: Path) -> None:
+    mine = floor_of(f"{module_of(path)}.")
+    allowed = {"core": {"core"}, "guard": {"core", "guard"}}.get(mine, {"core", "guard", mine})
+    names = {n for n in imported(path) if n.startswith("agent_kernel.")}
+    wrong = sorted(n for n in names if floor_of(n) not in allowed)
+    assert mine == "roof" or not wrong, f"{named(path)} imports {wrong}"
 
 
 def test_every_package_stands_in_the_import_contract() -> None:
