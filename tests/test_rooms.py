@@ -32,10 +32,16 @@ def module_of(path: Path) -> str:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    """A file, parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path: Path) -> frozenset[str]:
     """Every module and name a file imports, at any depth, dotted."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -48,7 +54,7 @@ def imported(path: Path) -> frozenset[str]:
 def used(path: Path) -> frozenset[str]:
     """What a file imports, and what its strings name: modules of a table, scripts it starts."""
     found = set(imported(path))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         text = str(node.value) if isinstance(node, ast.Constant) else ""
         if text.startswith("agent_kernel."):
             found.add(text.partition(":")[0])
@@ -59,7 +65,7 @@ def used(path: Path) -> frozenset[str]:
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function of a file, nested ones too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
@@ -106,13 +112,16 @@ def floor_of(name: str) -> str:
     return part if part in ("core", "guard", *ROOMS) else "roof"
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_even_an_annotation_comes_from_a_floor_below(path: Path) -> None:
-    mine = floor_of(f"{module_of(path)}.")
-    allowed = {"core": {"core"}, "guard": {"core", "guard"}}.get(mine, {"core", "guard", mine})
-    names = {n for n in imported(path) if n.startswith("agent_kernel.")}
-    wrong = sorted(n for n in names if floor_of(n) not in allowed)
-    assert mine == "roof" or not wrong, f"{named(path)} imports {wrong}"
+def test_even_an_annotation_comes_from_a_floor_below() -> None:
+    wrong = {}
+    for path in FILES:
+        mine = floor_of(f"{module_of(path)}.")
+        allowed = {"core": {"core"}, "guard": {"core", "guard"}}.get(mine, {"core", "guard", mine})
+        names = {n for n in imported(path) if n.startswith("agent_kernel.")}
+        above = sorted(n for n in names if floor_of(n) not in allowed)
+        if above and mine != "roof":
+            wrong[named(path)] = above
+    assert not wrong
 
 
 def test_every_package_stands_in_the_import_contract() -> None:
@@ -124,20 +133,20 @@ def test_every_file_of_the_core_stands_in_the_reading_order() -> None:
     assert files == layer_names("Core:")
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_file_is_short_enough_to_read_in_one_sitting(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_FILE, f"{named(path)} has {lines} lines; split it by meaning"
+def test_a_file_is_short_enough_to_read_in_one_sitting() -> None:
+    lines = {named(p): len(p.read_text(encoding="utf-8").splitlines()) for p in FILES}
+    long = {name: count for name, count in lines.items() if count > MAX_FILE}
+    assert not long, f"over {MAX_FILE} lines, split by meaning: {long}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_function_is_short_enough_to_see_whole(path: Path) -> None:
+def test_a_function_is_short_enough_to_see_whole() -> None:
     long = {
-        f.name: length
+        f"{named(path)}:{f.name}": length
+        for path in FILES
         for f in functions(path)
         if (length := (f.end_lineno or f.lineno) - f.lineno + 1) > MAX_FUNCTION
     }
-    assert not long, f"{named(path)}: over {MAX_FUNCTION} lines: {long}"
+    assert not long, f"over {MAX_FUNCTION} lines: {long}"
 
 
 def test_the_core_does_not_grow_without_a_decision() -> None:
@@ -145,23 +154,25 @@ def test_the_core_does_not_grow_without_a_decision() -> None:
     assert lines <= MAX_CORE
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_module_says_what_it_owns_and_what_it_may_not_do(path: Path) -> None:
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    first, _, rest = doc.partition("\n")
-    assert re.match(r"`?\w[^:]{0,60}: \S", first), f"{named(path)}: {first!r} is not 'Noun: what'"
-    assert rest.strip(), f"{named(path)}: a second line says what the module may not do"
+def test_a_module_says_what_it_owns_and_what_it_may_not_do() -> None:
+    wrong = []
+    for path in FILES:
+        first, _, rest = (ast.get_docstring(tree(path)) or "").partition("\n")
+        if not re.match(r"`?\w[^:]{0,60}: \S", first) or not rest.strip():
+            wrong.append(named(path))
+    assert not wrong, f"a docstring of two lines, 'Noun: what it owns' and what it may not: {wrong}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_nothing_inside_the_package_imports_its_front_door(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{named(path)}:{node.lineno}: a relative import"
-            names = {alias.name for alias in node.names}
-            front = node.module == "agent_kernel" and names - packages() - {"__version__"}
-            assert not front, f"{named(path)}:{node.lineno}: imports {front} from agent_kernel"
+def test_nothing_inside_the_package_imports_its_front_door() -> None:
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                names = {alias.name for alias in node.names}
+                front = node.module == "agent_kernel" and names - packages() - {"__version__"}
+                if node.level or front:
+                    wrong.append(f"{named(path)}:{node.lineno}")
+    assert not wrong, f"a relative import, or one from the package's front door: {wrong}"
 
 
 def test_our_readers_join_by_the_same_entry_points_as_a_strangers() -> None:
