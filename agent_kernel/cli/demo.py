@@ -62,7 +62,7 @@ def notebooks() -> Path:
 def copied(source: Path, out: Path, data: Path | None) -> Path:
     """Copy the notebooks and their data to `out`, without what an earlier run left; return it."""
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("*.agent*"):
+    for old in [*out.glob("*.agent*"), *out.glob("*.html")]:
         shutil.rmtree(old) if old.is_dir() else old.unlink()
     keep = shutil.ignore_patterns("*.agent*", ".ipynb_checkpoints", "*.html")
     shutil.copytree(source, out, dirs_exist_ok=True, ignore=keep)
