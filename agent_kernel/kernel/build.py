@@ -20,7 +20,7 @@ from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool
 from agent_kernel.guard.calls import Mode
 from agent_kernel.guard.redact import Secrets, redact_json
-from agent_kernel.guard.rules import Rules
+from agent_kernel.guard.rules import Rules, parse_rules
 from agent_kernel.kernel.permit import Grants, Guard
 from agent_kernel.kernel.settings import Settings
 from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
@@ -106,7 +106,7 @@ def built(
         settings,
         mode=lambda: mode_of(session, settings, options),
         notebook=notebook,
-        extra=options.rules,
+        extra=_started_with(settings, options),
         grants=grants,
     )
     agent = Agent(
@@ -143,6 +143,13 @@ def _provider(choice: Choice, settings: Settings, kept: dict[Choice, Provider] |
     return made
 
 
+def _started_with(settings: Settings, options: Options) -> Rules:
+    """Return the rules of the command line and of the environment that started this process."""
+    found = options.rules or Rules()
+    allowed = settings.allowed()
+    return found.plus(parse_rules({"allow": allowed})) if allowed else found
+
+
 def mode_of(session: Session, settings: Settings, options: Options) -> Mode:
     """Return the permission mode that counts: option, session, settings."""
     return cast(Mode, options.mode or session.mode or settings.get("mode"))
@@ -155,7 +162,7 @@ def _turn_limits(session: Session, settings: Settings, options: Options) -> Limi
         tokens=settings.get("turn_tokens"),
         seconds=settings.get("turn_seconds"),
     )
-    found = _limits(base, session.limits.get("turn"))
+    found = _limits(_limits(base, settings.get("budget")), session.limits.get("turn"))
     given = {**options.budget}
     if options.max_steps is not None:
         given["steps"] = options.max_steps

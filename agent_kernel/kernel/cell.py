@@ -20,7 +20,6 @@ from agent_kernel.kernel.dry import show_request, show_stop
 from agent_kernel.kernel.parse import (
     Option,
     UsageError,
-    budget,
     count,
     identifier,
     mode,
@@ -29,6 +28,7 @@ from agent_kernel.kernel.parse import (
     words_of,
 )
 from agent_kernel.kernel.running import TurnFailed, display_of, drive, run_open
+from agent_kernel.kernel.settings import read_budget
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets.turnview import Replayed
 
@@ -37,7 +37,7 @@ OPTIONS = (
     Option(("--base-url",), str, "the address of the Messages API"),
     Option(("--mode",), mode, "plan, ask, accept-edits or bypass, for this turn"),
     Option(("--max-steps",), count, "stop after so many steps"),
-    Option(("--budget",), budget, "dollars like 0.50, or tokens like 40k"),
+    Option(("--budget",), read_budget, "dollars like 0.50, or tokens like 40k"),
     Option(("-o", "--out"), identifier, "put the answer into this variable"),
     Option(("--fresh",), None, "run anew though the turn is recorded"),
     Option(("--dry-run",), None, "show the exact request, send nothing"),

@@ -1,180 +1,151 @@
-"""Notebook: what a saved notebook says of its agent turns, and the log it may carry (log.md §5).
+"""Notebook: a session's summary folded from a notebook's outputs into its metadata, and the log embedded.
 
-May not open a connection or a kernel, and follows no path that leaves the notebook's folder.
+May not read or write a file and may not load nbformat: a notebook is a dict here.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import hashlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
-from agent_kernel.core.files import DISK, write_whole
-from agent_kernel.core.messages import Json, Usage
+from agent_kernel.core.messages import Json
 
 KEY = "agent_kernel"
 SCHEMA = 1
-
-
-class NotebookError(ValueError):
-    """A notebook that cannot be used as asked: names the file, what is wrong and what to do."""
-
-
-def records(nb: Mapping[str, Any]) -> list[Json]:
-    """Return the turn records on the outputs of a notebook, in cell order, each turn once."""
-    found: dict[tuple[Any, Any], Json] = {}
-    for output in _outputs(nb):
-        record = output.get("metadata", {}).get(KEY)
-        if isinstance(record, dict) and "turn" in record and "session" in record:
-            found[record["session"], record["turn"]] = record
-    return list(found.values())
-
-
-def _outputs(nb: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for cell in nb.get("cells", ()):
-        for output in cell.get("outputs", ()) if isinstance(cell, dict) else ():
-            if isinstance(output, dict):
-                yield output
+BUCKETS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+_OWN = ("schema", "session", "sidecar", "head", "turns", "totals", "compactions", "log")
+_NAME = re.compile(r"[^/\\:\x00-\x1f]+\.jsonl")
 
 
 def fold_metadata(nb: Json) -> Json:
-    """Return `nb` with its notebook metadata made anew from the records on its outputs, in place.
+    """Return `nb` with `metadata.agent_kernel` brought up to date from its cells' outputs (log.md §5).
 
-    Pure on plain JSON; unknown keys of the metadata are kept, and an embedded log too. A notebook without
-    agent turns is returned as it came.
+    The argument is not changed; keys that are not ours stay. A notebook without agent outputs, or with
+    equal ones, comes back equal.
     """
-    turns = records(nb)
-    metadata = nb.setdefault("metadata", {})
-    before = metadata.get(KEY) if isinstance(metadata.get(KEY), dict) else {}
-    if not turns and not before:
+    records = list(_records(nb))
+    before = dict(nb.get("metadata", {}).get(KEY) or {})
+    if not records:
         return nb
-    head = max(turns, key=lambda r: (r.get("time") or 0, r["seq"][1]), default=None)
-    made: Json = {**before, "schema": SCHEMA, "log": before.get("log")}
-    if head is not None:
-        made.update(
-            session=head["session"],
-            sidecar=_bare(head.get("sidecar")),
-            head={"seq": head["seq"][1], "h": head.get("head_h")},
-        )
-    made.update(
-        turns=[{k: v for k, v in r.items() if k not in ("compactions", "sidecar")} for r in turns],
-        totals=_totals(turns),
-        compactions=[c for r in turns for c in r.get("compactions", ())],
-    )
-    metadata[KEY] = made
-    return nb
+    last = max(records, key=lambda record: record.get("time") or 0.0)
+    made: Json = {
+        "schema": SCHEMA,
+        "session": last.get("session"),
+        "sidecar": bare_name(last.get("sidecar")),
+        "head": {"seq": last["seq"][1], "h": last.get("head_h")},
+        "turns": [_turn(record) for record in records],
+        "totals": _totals(records),
+        "compactions": _compactions(records),
+        "log": before.get("log"),
+    }
+    kept = {name: value for name, value in before.items() if name not in _OWN}
+    return {**nb, "metadata": {**nb.get("metadata", {}), KEY: {**made, **kept}}}
 
 
-def _totals(turns: list[Json]) -> Json:
-    """Return turns, steps, tokens and dollars of the records; dollars None when one is unknown."""
-    usage = Usage()
-    for record in turns:
-        usage = usage + Usage.of(record.get("usage"))
-    costs = [record.get("cost") for record in turns]
-    known = [c for c in costs if c is not None]
+def _records(nb: Json) -> Iterator[Json]:
+    """Yield the record of each agent output, in cell order."""
+    for cell in nb.get("cells") or ():
+        for output in cell.get("outputs") or ():
+            found = (output.get("metadata") or {}).get(KEY) if isinstance(output, dict) else None
+            if isinstance(found, dict) and _whole(found):
+                yield found
+
+
+def _whole(record: Json) -> bool:
+    seq = record.get("seq")
+    two = isinstance(seq, list) and len(seq) == 2 and all(isinstance(each, int) for each in seq)
+    return two and isinstance(record.get("session"), str) and isinstance(record.get("turn"), int)
+
+
+def _turn(record: Json) -> Json:
+    left_out = ("sidecar", "compactions", "time")
+    return {name: value for name, value in record.items() if name not in left_out}
+
+
+def _totals(records: list[Json]) -> Json:
+    """Return the sums over turns, each counted once; cost is None when one is unknown."""
+    seen = {(r["session"], r.get("head_h")): r for r in records}.values()
+    usage = {
+        bucket: sum(int((r.get("usage") or {}).get(bucket) or 0) for r in seen)
+        for bucket in BUCKETS
+    }
+    costs = [r.get("cost") for r in seen]
+    known = [cost for cost in costs if isinstance(cost, int | float)]
     return {
-        "turns": len(turns),
-        "steps": sum(record.get("steps") or 0 for record in turns),
-        "usage": usage.wire(),
+        "turns": len(seen),
+        "steps": sum(int(r.get("steps") or 0) for r in seen),
+        "usage": usage,
         "cost": round(sum(known), 6) if len(known) == len(costs) else None,
     }
 
 
-def _bare(name: Any) -> str | None:
-    """Return a sidecar's name when it is a bare file name; a path that leaves the folder is refused."""
-    if not isinstance(name, str) or not name or Path(name).name != name:
-        return None
-    return name
+def _compactions(records: list[Json]) -> list[Json]:
+    found: dict[Any, Json] = {}
+    for record in records:
+        for each in record.get("compactions") or ():
+            if isinstance(each, dict):
+                found[each.get("seq")] = each
+    return [found[seq] for seq in sorted(found, key=lambda seq: seq or 0)]
 
 
-def read_notebook(path: Path) -> Json:
-    """Return a notebook file's JSON. Raises NotebookError when it is none."""
-    try:
-        nb = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise NotebookError(f"{str(path)!r} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise NotebookError(f"{str(path)!r} is no notebook: {error}") from None
-    if not isinstance(nb, dict) or not isinstance(nb.get("cells"), list):
-        raise NotebookError(f"{str(path)!r} is no notebook: it holds no cells")
-    return nb
+def bare_name(name: Any) -> str | None:
+    """Return a sidecar's name when it is a bare file name of a log, else None."""
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
-def write_notebook(path: Path, nb: Json) -> None:
-    """Write a notebook file in one step, as Jupyter writes it."""
-    text = json.dumps(nb, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    write_whole(DISK, path, text.encode("utf-8", "surrogatepass"), mode)
+# ---- the log inside the notebook ----------------------------------------------------------------
 
 
-def sidecar_of(path: Path, nb: Mapping[str, Any]) -> Path:
-    """Return the log beside a notebook. Raises NotebookError when its name leaves the folder."""
-    told = nb.get("metadata", {}).get(KEY, {})
-    name = told.get("sidecar") or f"{path.stem}.agent.jsonl"
-    if _bare(name) is None:
-        raise NotebookError(
-            f"{str(path)!r} names the sidecar {name!r}; only a bare file name is used"
-        )
-    return path.with_name(name)
+def embedded(nb: Json, log: bytes) -> Json:
+    """Return the folded `nb` with the whole log in it, gzip and base64.
 
-
-def embed(path: Path) -> Json:
-    """Put the whole log into the notebook's metadata (gzip, base64); return {log, bytes, embedded}.
-
-    Raises NotebookError when there is no log beside it.
+    Raises ValueError when no agent turn is in the notebook.
     """
-    nb = fold_metadata(read_notebook(path))
-    log = sidecar_of(path, nb)
-    if not log.is_file():
-        raise NotebookError(f"{log.name!r} is missing beside {path.name!r}; run the notebook first")
-    data = log.read_bytes()
-    packed = base64.b64encode(gzip.compress(data, mtime=0)).decode("ascii")
-    told = nb["metadata"].setdefault(KEY, {"schema": SCHEMA, "sidecar": log.name})
-    told["log"] = packed
-    write_notebook(path, nb)
-    return {"log": log.name, "bytes": len(data), "embedded": len(packed)}
+    folded = fold_metadata(nb)
+    own = folded.get("metadata", {}).get(KEY)
+    if not isinstance(own, dict):
+        raise ValueError("the notebook holds no agent turn; run one, save it, then embed its log")
+    packed = gzip.compress(log, mtime=0)
+    data: Json = {
+        "encoding": "gzip+base64",
+        "sha256": hashlib.sha256(log).hexdigest(),
+        "bytes": len(log),
+        "data": base64.b64encode(packed).decode("ascii"),
+    }
+    return {**folded, "metadata": {**folded["metadata"], KEY: {**own, "log": data}}}
 
 
-def extract(path: Path, *, force: bool = False) -> Json:
-    """Write the embedded log back beside the notebook; return {log, bytes}.
+def extracted(nb: Json) -> tuple[str, bytes]:
+    """Return (bare file name, bytes) of the log inside a notebook.
 
-    Raises NotebookError when none is embedded, it cannot be unpacked, or another log stands there.
+    Raises ValueError when there is none, its name leaves the folder, or its bytes were changed.
     """
-    nb = read_notebook(path)
-    packed = nb.get("metadata", {}).get(KEY, {}).get("log")
-    if not isinstance(packed, str):
-        raise NotebookError(f"{path.name!r} carries no log; `agent-kernel embed` puts it in")
-    try:
-        data = gzip.decompress(base64.b64decode(packed, validate=True))
-    except (ValueError, OSError, EOFError) as error:
-        raise NotebookError(f"the log in {path.name!r} is damaged: {error}") from None
-    log = sidecar_of(path, nb)
-    if log.exists() and log.read_bytes() != data and not force:
-        raise NotebookError(f"{log.name!r} is there and differs; move it, or use --force")
-    write_whole(DISK, log, data)
-    return {"log": log.name, "bytes": len(data)}
+    own = nb.get("metadata", {}).get(KEY) or {}
+    held = own.get("log")
+    if not isinstance(held, dict) or not isinstance(held.get("data"), str):
+        raise ValueError("no log is embedded in this notebook; `agent-kernel embed` puts it there")
+    name = bare_name(own.get("sidecar"))
+    if name is None:
+        raise ValueError(f"the sidecar {own.get('sidecar')!r} is no bare file name of a log")
+    size = held.get("bytes")
+    if not isinstance(size, int) or size < 0:
+        raise ValueError("the embedded log does not say its size")
+    data = _unpacked(base64.b64decode(held["data"], validate=True), size)
+    if hashlib.sha256(data).hexdigest() != held.get("sha256"):
+        raise ValueError("the embedded log was changed: its hash is not the one recorded")
+    return name, data
 
 
-def check_head(path: Path, nb: Mapping[str, Any]) -> str | None:
-    """Return one sentence when the log beside a notebook is missing, older or altered, else None."""
-    from agent_kernel.core.branches import open_log
+def _unpacked(packed: bytes, size: int) -> bytes:
+    """Return at most `size` bytes of a gzip, so that a small file cannot fill the memory."""
+    import io
 
-    told = nb.get("metadata", {}).get(KEY, {})
-    head = told.get("head") or {}
-    if not head:
-        return None
-    log = sidecar_of(path, nb)
-    kept = f"the notebook still holds {len(told.get('turns', ()))} turn records"
-    if not log.is_file():
-        return f"{log.name!r} is missing; {kept}"
-    opened = open_log(log)
-    if opened.next_seq <= head["seq"]:
-        return (
-            f"{log.name!r} is older than the notebook (seq {opened.next_seq - 1} of {head['seq']})"
-        )
-    if opened.hash_at(head["seq"]) != head.get("h"):
-        return f"{log.name!r} was altered: seq {head['seq']} is not what the notebook knows; {kept}"
-    return None
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+        data = file.read(size + 1)
+    if len(data) != size:
+        raise ValueError(f"the embedded log is not the {size:,} bytes it says")
+    return data

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_kernel.core.messages import Json
-from agent_kernel.kernel.settings import MODES
+from agent_kernel.kernel.settings import MODES, read_budget
+
+budget = read_budget
 
 
 class UsageError(ValueError):
@@ -89,18 +91,6 @@ def _read(option: Option, name: str, value: str | None, queue: list[str]) -> Any
         return option.read(value)
     except ValueError as error:
         raise UsageError(f"{name} cannot be {value!r}: {error}") from error
-
-
-def budget(text: str) -> Json:
-    """Return the limit of `0.50`, `$2`, `40k`, `1.5M` or `40000 tokens`. Raises ValueError."""
-    plain = text.strip().lower().replace(",", "").replace("tokens", "").strip()
-    match = re.fullmatch(r"(\$?)(\d+(?:\.\d+)?)([km]?)", plain)
-    if match is None:
-        raise ValueError("dollars like 0.50, or tokens like 40k")
-    dollar, number, unit = match.groups()
-    if unit or (not dollar and "." not in number and float(number) >= 1_000):
-        return {"tokens": round(float(number) * {"k": 1e3, "m": 1e6, "": 1}[unit])}
-    return {"dollars": float(number)}
 
 
 def mode(text: str) -> str:

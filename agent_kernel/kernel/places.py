@@ -60,6 +60,8 @@ def next_log(log: Path) -> Path:
 
 def newest_log(log: Path) -> Path:
     """Return the session a kernel opens: of `log` and its successors the one written last."""
+    if not log.parent.is_dir():
+        return log
     stem = re.escape(log.name.removesuffix(SUFFIX))
     named = re.compile(rf"{stem}\.agent(\.\d+)?\.jsonl")
     found = [path for path in log.parent.iterdir() if named.fullmatch(path.name)]

@@ -1,6 +1,6 @@
-"""Server: the Jupyter server's pre-save hook, which folds the turns of a notebook into its metadata.
+"""Server: the Jupyter server extension whose pre-save hook keeps a notebook's session summary.
 
-May not change anything but the key `agent_kernel`, and never keeps a notebook from being saved.
+May not touch a cell or an output, and may not stop a save: a notebook it cannot read is left as it is.
 """
 
 from __future__ import annotations
@@ -8,27 +8,44 @@ from __future__ import annotations
 from typing import Any
 
 from agent_kernel.core.messages import Json
-from agent_kernel.kernel.notebook import fold_metadata
+from agent_kernel.kernel.notebook import KEY, fold_metadata
 
 
-def pre_save(model: Json, path: str, contents_manager: Any = None, **_: Any) -> None:
-    """Fold the records on the outputs of a notebook that is about to be saved; other files pass."""
-    if model.get("type") != "notebook" or not isinstance(model.get("content"), dict):
+def fold_before_save(model: Json | None = None, **_: Any) -> None:
+    """Fold the metadata of the notebook in `model` just before it is written."""
+    content = (model or {}).get("content")
+    if (model or {}).get("type") != "notebook" or not isinstance(content, dict):
         return
-    try:
-        fold_metadata(model["content"])
-    except Exception as error:  # noqa: BLE001 - a notebook that cannot be folded is saved as it is
-        log = getattr(contents_manager, "log", None)
-        if log is not None:
-            log.warning("agent_kernel: metadata of %r was not folded: %s", path, error)
+    folded = fold_metadata(content)
+    if folded is not content:
+        content["metadata"][KEY] = _as_node(folded["metadata"][KEY], content["metadata"])
 
 
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
+def _as_node(value: Json, like: Any) -> Any:
+    """Return `value` in the mapping type the notebook uses, nbformat's own where that is loaded."""
+    if type(like) is dict:
+        return value
+    from nbformat import from_dict
+
+    return from_dict(value)  # type: ignore[no-untyped-call]
+
+
+def _load_jupyter_server_extension(serverapp: Any) -> None:
+    """Join the contents manager's pre-save hooks, beside those of others.
+
+    Another extension may put its own manager in the place of this one while all are loaded, as jupytext
+    does; so it is looked at again once the server runs.
+    """
+    known = serverapp.contents_manager
+    known.register_pre_save_hook(fold_before_save)
+
+    def again() -> None:
+        if serverapp.contents_manager is not known:
+            serverapp.contents_manager.register_pre_save_hook(fold_before_save)
+
+    serverapp.io_loop.add_callback(again)
+
+
+def _jupyter_server_extension_points() -> list[Json]:
     """Return where Jupyter finds this extension."""
     return [{"module": "agent_kernel.kernel.server"}]
-
-
-def _load_jupyter_server_extension(app: Any) -> None:
-    """Register the hook beside whatever hooks there are."""
-    app.contents_manager.register_pre_save_hook(pre_save)
-    app.log.info("agent_kernel: turns are folded into notebook metadata on save")

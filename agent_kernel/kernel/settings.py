@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from agent_kernel.core.messages import Json
 
 MODES = ("plan", "ask", "accept-edits", "bypass")
 PREFIX = "AGENT_KERNEL_"
+ALLOW = f"{PREFIX}ALLOW"
 PROJECT_FILES = (".agent_kernel/settings.local.json", ".agent_kernel/settings.json")
 OTHER_KEYS = {"permissions"}  # of the guard, in the same files
 Reach = Literal["any", "lower", "never"]
@@ -59,6 +61,20 @@ def _text(value: Any) -> str | None:
     return str(value) if value not in (None, "", "none") else None
 
 
+def read_budget(value: Any) -> Json:
+    """Return the limit of `0.50`, `$2`, `40k`, `1.5M` or `40000 tokens`. Raises ValueError."""
+    if value in (None, "none", {}):
+        return {}
+    plain = str(value).strip().lower().replace(",", "").replace("tokens", "").strip()
+    match = re.fullmatch(r"(\$?)(\d+(?:\.\d+)?)([km]?)", plain)
+    if match is None:
+        raise ValueError("dollars like 0.50, or tokens like 40k")
+    dollar, number, unit = match.groups()
+    if unit or (not dollar and "." not in number and float(number) >= 1_000):
+        return {"tokens": round(float(number) * {"k": 1e3, "m": 1e6, "": 1}[unit])}
+    return {"dollars": float(number)}
+
+
 KEYS = {
     key.name: key
     for key in (
@@ -71,7 +87,7 @@ KEYS = {
         Key("max_tokens", 16_384, _whole, "output tokens of one request", "lower"),
         Key("turn_tokens", 2_000_000, _whole, "tokens of one turn", "lower"),
         Key("turn_seconds", 1_800, _whole, "seconds of one turn", "lower"),
-        Key("budget_notice", 0.8, float, "share of a budget at which it is said"),
+        Key("budget", {}, read_budget, "of one turn: dollars like 0.50, tokens like 40k"),
         Key("instructions", None, _text, "a person's own text at the prompt's end, or its file"),
         Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
     )
@@ -146,26 +162,25 @@ class Settings:
         """Return (source, file, permissions block) of the files, the nearest first."""
         files = [("project", self.folder / path) for path in PROJECT_FILES]
         files.append(("user", self.user_file))
-        given = self.env.get(PREFIX + "ALLOW")
-        first = (
-            [("command line", self.folder / "rule", {"allow": json.loads(given)})] if given else []
-        )
-        return first + [
+        return [
             (source, path, block)
             for source, path in files
             if isinstance(block := self._read(path).get("permissions"), dict)
         ]
 
-    def _command_line(self) -> list[tuple[str, Path, Json]]:
-        """Return the rules `agent-kernel run --allow` hands to its kernel: a JSON list of rules."""
-        given = self.env.get(PREFIX + "ALLOW")
-        if not given:
-            return []
+    def allowed(self) -> list[str]:
+        """Return the allow rules of whoever started the process: a JSON list in AGENT_KERNEL_ALLOW.
+
+        Raises SettingsError when it is no list of texts.
+        """
+        given = self.env.get(ALLOW)
         try:
-            rules = json.loads(given)
+            rules = json.loads(given) if given else []
         except ValueError as error:
-            raise SettingsError(f"{PREFIX}ALLOW is no JSON list of rules: {error}") from None
-        return [("command line", self.folder / "rules", {"allow": rules})]
+            raise SettingsError(f"{ALLOW} is no JSON list of rules: {error}") from None
+        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+            raise SettingsError(f"{ALLOW} is {given!r}; give a JSON list of rules")
+        return rules
 
     def _of_file(self, key: Key, path: Path) -> list[Found]:
         data = self._read(path)

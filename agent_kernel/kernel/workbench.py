@@ -76,7 +76,7 @@ class Workbench:
         self._resumed = False
         self.tasks: Tasks | None = None
         self.main = MainThread(self.runtime, shell, self._drawn)
-        self._providers: dict[Choice, Provider] = {}
+        self.providers: dict[Choice, Provider] = {}
         self._pid = os.getpid()
 
     # ---- where we are ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Fixtures of the kernel's tests: the kernelspec, a loopback model, kernels that end with their test."""
+"""Fixtures of the kernel's tests: kernelspec, loopback model, kernels that end with their test."""
 
 from __future__ import annotations
 

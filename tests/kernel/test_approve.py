@@ -1,4 +1,4 @@
-"""Approvals: by input() where there is a person, by policy where there is none, by command at a stop."""
+"""Approvals: by input() where a person is, by policy where none is, by command at a stop."""
 
 from __future__ import annotations
 

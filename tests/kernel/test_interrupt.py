@@ -1,4 +1,4 @@
-"""Interrupts: idle again at once, the log valid, the next turn works; a busy cell stalls no stream."""
+"""Interrupts: idle at once, the log valid, the next turn works; a busy cell stalls no stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: a turn stepped cell by cell, across kernels, is the same log as one run; a crash is gone on from."""
+"""Steps: a turn stepped across kernels is the same log as one run; a crash is gone on from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.replay import verify
 from agent_kernel.core.validate import validate_messages
-from tests.kernel.live import Live, Script, calls, live, says, until
 from tests.kernel.conftest import env_of
+from tests.kernel.live import Live, Script, calls, live, says, until
 
 pytestmark = pytest.mark.kernel
 VARYING = {
@@ -95,7 +95,7 @@ def test_kill_9_in_a_batch_then_resume_runs_no_started_call_twice(kernel, tmp_pa
     with live(tmp_path, env_of(server)) as k:
         k.ok("%agent mode bypass")
         k.start("%%agent\nDo three things.", "c1")
-        until(lambda: (tmp_path / "second").exists())
+        until((tmp_path / "second").exists)
         k.kill()
     k = kernel(server)
     status = k.ok("%agent")

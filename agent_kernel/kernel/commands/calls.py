@@ -14,8 +14,9 @@ from agent_kernel.core.state import CallState
 from agent_kernel.guard.rules import Refused, parse_rule
 from agent_kernel.kernel import build
 from agent_kernel.kernel.command import Command
-from agent_kernel.kernel.parse import Option, UsageError, budget, mode, nearest, parse
+from agent_kernel.kernel.parse import Option, UsageError, mode, nearest, parse
 from agent_kernel.kernel.running import options_of
+from agent_kernel.kernel.settings import read_budget
 from agent_kernel.kernel.turns import recorded
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets.calls import short_id
@@ -128,7 +129,7 @@ def set_budget(bench: Workbench, words: list[str]) -> None:
     scope: Any = "notebook" if given.get("session") else "turn"
     if rest:
         try:
-            limits = {} if rest[0] == "none" else budget(rest[0])
+            limits = read_budget(rest[0])
         except ValueError as error:
             raise UsageError(f"budget {rest[0]!r}: {error}") from error
         bench.ready()
