@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 import agent_kernel.transcripts.rows as flag
+from agent_kernel.transcripts.deepseek_marks import marks
 from agent_kernel.transcripts.deepseek_rows import (
     State,
     blocks,
     body,
-    marks,
     source_kind,
     usages,
 )
