@@ -124,12 +124,12 @@ class Verdict:
 
 
 def join(verdicts: Iterable[Verdict]) -> Verdict:
-    """The most severe verdict (the first of equals), carrying the parts and every risk.
+    """The most severe verdict, of equals the one that says a risk, with the parts and every risk.
 
     Raises ValueError when there is no verdict to join.
     """
     found = list(verdicts)
-    worst = max(found, key=lambda verdict: SEVERITY[verdict.verdict])
+    worst = max(found, key=lambda verdict: (SEVERITY[verdict.verdict], bool(verdict.risk)))
     parts = next((verdict.parts for verdict in found if verdict.parts), ())
     risks = dict.fromkeys(verdict.risk for verdict in found if verdict.risk)
     return replace(worst, parts=worst.parts or parts, risk="\n".join(risks))
