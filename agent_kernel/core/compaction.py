@@ -74,8 +74,8 @@ class View:
     """What a layer sees: the nodes as former layers of this run left them, and the pressure in
     tokens.
 
-    `log` is read for what nodes once were; `pinned` seqs and the first and present user message
-    stay;
+    `log` is read for what nodes once were, `former` for what former layers of this run hid, by its
+    first seq; `pinned` seqs and the first and present user message stay;
     `tokens` counts what the provider counted (system and tools too), less what was freed already.
     """
 
@@ -91,7 +91,7 @@ class View:
     instructions: str | None = None
     span: tuple[int, int] | None = None  # a region the person chose
     agent: str = "main"
-    lasts: Mapping[int, int] = field(default_factory=dict)  # of spans former layers replaced
+    former: Mapping[int, tuple[SurfaceEvent, ...]] = field(default_factory=dict)
     fresh_after: int = -1  # seq of the last request: what came after it was never cached
 
     @property
@@ -297,19 +297,19 @@ def pays(edits: Sequence[Edit], view: View) -> list[Edit]:
 def apply_edits(view: View, edits: Sequence[Edit]) -> View:
     """Return the view after `edits`: each payload stands where its span stood, by its first seq."""
     by_first = {edit.first: edit for edit in edits}
-    lasts = dict(view.lasts)
+    former = dict(view.former)
     out: list[SurfaceEvent] = []
-    until: int | None = None
+    hidden: list[SurfaceEvent] = []
+    edit: Edit | None = None
     for node in view.nodes:
-        if until is not None:
-            until = None if node.seq == until else until
-            continue
-        edit = by_first.get(node.seq)
+        edit = edit or by_first.get(node.seq)
         if edit is None:
             out.append(node)
             continue
-        out.append(edit.payload.model_copy(update={"seq": edit.first, "replaces": None}))
-        until = None if edit.last == edit.first else edit.last
-        lasts[edit.first] = lasts.get(edit.last, edit.last)
+        hidden += former.get(node.seq, (node,))
+        if node.seq == edit.last:
+            out.append(edit.payload.model_copy(update={"seq": edit.first, "replaces": None}))
+            former[edit.first] = tuple(hidden)
+            edit, hidden = None, []
     tokens = view.tokens - sum(e.freed for e in edits)
-    return replace(view, nodes=tuple(out), tokens=tokens, lasts=lasts)
+    return replace(view, nodes=tuple(out), tokens=tokens, former=former)

@@ -121,9 +121,10 @@ class Run:
                 continue
             edits = pays(await strategy.plan(view, self.desk), view)
             if edits:
-                whole = [replace(e, last=view.lasts.get(e.last, e.last)) for e in edits]
+                after = apply_edits(view, edits)
+                whole = [replace(e, last=after.former[e.first][-1].seq) for e in edits]
                 layers.append((strategy.name, tuple(whole)))
-                view = apply_edits(view, edits)
+                view = after
         return Plan(tuple(layers), before, view, self.desk)
 
     async def commit(self) -> Outcome:
