@@ -6,10 +6,11 @@ May not change a parent, and opens no file outside the session's own folder.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from agent_kernel.core.events import Event
-from agent_kernel.core.files import DISK, Files
+from agent_kernel.core.files import DISK, Blobs, Files
 from agent_kernel.core.log import Log, LogError, Redact
 from agent_kernel.core.messages import Json
 
@@ -24,8 +25,24 @@ def session_folder(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".jsonl"))
 
 
+def blobs_of(path: Path | None, files: Files) -> Blobs:
+    """Return the blobs of a log: in its session's folder, also in that of the log it took over
+    from."""
+    if path is None:
+        return Blobs(None, files)
+    folder = session_folder(path)
+    first = re.sub(r"(\.agent)\.\d+$", r"\1", folder.name)  # a.agent.2.jsonl: of a.agent.jsonl
+    elders = [folder.with_name(first) / "blobs"] if first != folder.name else []
+    return Blobs(folder / "blobs", files, elders)
+
+
 def open_log(
-    path: Path, *, redact: Redact | None = None, files: Files = DISK, depth: int = 0
+    path: Path,
+    *,
+    redact: Redact | None = None,
+    files: Files = DISK,
+    required: bool = False,
+    depth: int = 0,
 ) -> Log:
     """Return the log at `path`; a branch reads its prefix from its parent, once (log.md §4).
 
@@ -33,16 +50,20 @@ def open_log(
     """
     origin = _forked_from(path)
     if origin is None:
-        return Log(path, redact=redact, files=files)
+        return Log(path, redact=redact, files=files, required=required)
     if depth > DEPTH:
         raise LogError(f"{str(path)!r} forks from itself; open its parent instead")
     parent = open_log(_parent_path(path, origin), depth=depth + 1)
-    return Log(path, redact=redact, files=files, parent=_prefix(parent, path, origin))
+    prefix = _prefix(parent, path, origin)
+    return Log(path, redact=redact, files=files, parent=prefix, required=required)
 
 
 def _forked_from(path: Path) -> Json | None:
-    if not path.is_file() or path.is_symlink():
-        return None
+    try:
+        if not path.is_file() or path.is_symlink():
+            return None
+    except OSError:
+        return None  # no such name can be: opening it as a log says why
     with path.open("rb") as file:
         line = file.readline(1 << 20)
     try:
@@ -95,7 +116,7 @@ def fork_log(log: Log, at: int, name: str | None, folder: Path | None) -> Log:
     events = [event for event in log.events if event.seq <= at]
     parent = (events, [bytes.fromhex(log.hash_at(event.seq)) for event in events])
     if folder is None:
-        return Log(None, redact=log.redact, parent=parent)
+        return Log(None, redact=log.redact, files=log.files, parent=parent)
     place = folder / "branches"
     chosen = name or _free_name(place, at)
     if Path(chosen).name != chosen or not chosen.strip("."):
@@ -106,7 +127,7 @@ def fork_log(log: Log, at: int, name: str | None, folder: Path | None) -> Log:
             f"branch {chosen!r} exists; choose another name, or %agent switch {chosen}"
         )
     log.sync()
-    return Log(path, redact=log.redact, parent=parent)
+    return Log(path, redact=log.redact, files=log.files, parent=parent)
 
 
 def _free_name(place: Path, at: int) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
 
 from pydantic import ValidationError
 
@@ -16,6 +18,9 @@ from agent_kernel.core.events import Event, UnknownEvent, event_of
 from agent_kernel.core.messages import Json, dumps
 
 VERSION = 1
+LINE_BYTES = 64 << 20  # of one line, written or read: twice what the Messages API takes at once
+_PIECE = 1 << 20
+_BOM = b"\xef\xbb\xbf"
 _TAIL = re.compile(rb',"h":"([0-9a-f]{32})"\}$')
 GENESIS = b""
 
@@ -26,9 +31,13 @@ def chain_hash(previous: bytes, payload: bytes) -> bytes:
     return hashlib.blake2b(previous + payload, digest_size=16).digest()
 
 
-def line_of(event: Event, previous: bytes) -> tuple[bytes, bytes]:
-    """Return one log line with its newline, and its hash. Raises ValueError on NaN or non-JSON."""
-    payload = dumps(event.wire())
+def payload_of(event: Event) -> bytes:
+    """Return an event's line without its `h`. Raises ValueError on NaN or non-JSON."""
+    return dumps(event.wire())
+
+
+def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
+    """Return one log line with its newline, and its hash."""
     h = chain_hash(previous, payload)
     return payload[:-1] + b',"h":"' + h.hex().encode() + b'"}\n', h
 
@@ -40,8 +49,9 @@ class Loaded:
     events: list[Event] = field(default_factory=list)
     hashes: list[bytes] = field(default_factory=list)
     findings: list[Json] = field(default_factory=list)
+    last_hash: bytes = GENESIS  # of the last line as it stands: the next line chains to it
     good_end: int = 0  # bytes; everything after is a torn tail
-    torn: bytes = b""
+    torn: int = 0  # bytes of it
     read_only: str | None = None
 
     def find(self, code: str, text: str, **where: int) -> None:
@@ -49,92 +59,143 @@ class Loaded:
         self.findings.append({"code": code, "text": text, **where})
 
 
-def read_log(data: bytes, previous: bytes = GENESIS, first_seq: int = 0) -> Loaded:
-    """Return what the bytes of a log hold; `previous` and `first_seq` continue a parent's chain."""
-    out = Loaded()
-    lines = _split(data, out)
-    seen: set[int] = set()
-    expected = first_seq
-    for number, (offset, raw) in enumerate(lines, 1):
-        event = _event(raw, number, offset, out)
-        if event is None:
-            continue
-        previous = _check_hash(raw, event, previous, out)
-        if event.seq in seen:
-            out.find(
-                "repeated_seq", f"seq {event.seq} stands again; the first is kept", seq=event.seq
-            )
-            continue
-        if event.seq != expected:
-            out.find("seq_gap", f"seq {event.seq} where {expected} was expected", seq=event.seq)
-        expected = event.seq + 1
-        seen.add(event.seq)
-        out.events.append(event)
-        out.hashes.append(previous)
+class Line(NamedTuple):
+    """One line of the file without its newline; `whole` False = the file ends inside it."""
+
+    number: int
+    offset: int
+    raw: bytes
+    whole: bool
+    size: int  # bytes; `raw` is cut to LINE_BYTES of them
+
+
+def read_log(file: BinaryIO, previous: bytes = GENESIS, first_seq: int = 0) -> Loaded:
+    """Return what a log holds; `previous` and `first_seq` continue a parent's chain.
+
+    Memory is bounded by the events: a line over LINE_BYTES is put aside unread.
+    """
+    out = Loaded(last_hash=previous)
+    reader = _Reader(out, first_seq)
+    end = 0
+    for line in _lines(file):
+        end = line.offset + line.size + line.whole
+        reader.take(line)
+    reader.end(end)
     _order(out)
     return out
 
 
-def _split(data: bytes, out: Loaded) -> list[tuple[int, bytes]]:
-    """Cut at byte newline only; the torn tail is what follows the last whole, readable line."""
-    if data.startswith(b"\xef\xbb\xbf"):
-        out.find("bom", "the file begins with a byte order mark; it is passed over")
-    lines: list[tuple[int, bytes]] = []
-    offset = 0
-    while (end := data.find(b"\n", offset)) >= 0:
-        lines.append((offset, data[offset:end]))
-        offset = end + 1
-    while lines and not _readable(lines[-1][1]):
-        offset = lines.pop()[0]
-    out.good_end, out.torn = offset, data[offset:]
-    if out.torn:
-        out.find("torn_tail", f"{len(out.torn)} bytes after the last whole line", offset=offset)
-    return lines
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    """Yield the lines, cut at byte newline only."""
+    number, offset, size = 1, 0, 0
+    parts: list[bytes] = []
+    while piece := file.read(_PIECE):
+        start = 0
+        while (at := piece.find(b"\n", start)) >= 0:
+            parts.append(piece[start:at])
+            size += at - start
+            yield Line(number, offset, b"".join(parts), True, size)
+            number, offset, size, start, parts = number + 1, offset + size + 1, 0, at + 1, []
+        if size <= LINE_BYTES:
+            parts.append(piece[start:])
+        size += len(piece) - start
+    if size:
+        yield Line(number, offset, b"".join(parts), False, size)
 
 
-def _clean(raw: bytes) -> bytes:
-    return raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+class _Reader:
+    """Takes line by line; an unreadable line is in the middle once a readable one follows it."""
+
+    def __init__(self, out: Loaded, first_seq: int) -> None:
+        self.out = out
+        self._expected = first_seq
+        self._seen: set[int] = set()
+        self._bad: list[tuple[Line, str]] = []  # may be the torn tail
+
+    def take(self, line: Line) -> None:
+        """Take the next line."""
+        raw = line.raw
+        if line.number == 1 and raw.startswith(_BOM):
+            self.out.find("bom", "the file begins with a byte order mark; it is passed over")
+        raw = raw.removeprefix(_BOM).removesuffix(b"\r")
+        try:
+            wire = _object(line, raw)
+        except (ValueError, RecursionError) as error:
+            self._bad.append((line._replace(raw=b""), str(error)))
+            return
+        for bad, why in self._bad:
+            self._aside(bad, why)
+        self._bad.clear()
+        self.out.good_end = line.offset + line.size + 1
+        if wire is not None:
+            self._event(line, raw, wire)
+
+    def end(self, size: int) -> None:
+        """What was unreadable to the end is the torn tail."""
+        self.out.torn = size - self.out.good_end
+        if self.out.torn:
+            text = f"{self.out.torn} bytes after the last whole line"
+            self.out.find("torn_tail", text, offset=self.out.good_end)
+
+    def _aside(self, line: Line, why: str) -> None:
+        text = f"line {line.number} (byte {line.offset}) was put aside: {why:.200}"
+        self.out.find("bad_line", text, line=line.number, offset=line.offset)
+
+    def _event(self, line: Line, raw: bytes, wire: Json) -> None:
+        seq = wire.get("seq")
+        try:
+            if type(seq) is not int or seq < 0:
+                raise ValueError("no event: an object with seq is needed")
+            event = event_of(wire)
+        except (ValueError, KeyError, TypeError) as error:
+            why = "does not fit its type" if isinstance(error, ValidationError) else str(error)
+            self._aside(line, why)
+            return
+        self._readable(event)
+        self.out.last_hash = _check_hash(raw, event, self.out)
+        if seq in self._seen:
+            text = f"seq {seq} stands again; the first is kept"
+            self.out.find("repeated_seq", text, seq=seq)
+            return
+        if seq != self._expected:
+            text = f"seq {seq} where {self._expected} was expected"
+            self.out.find("seq_gap", text, seq=seq)
+        self._expected = seq + 1
+        self._seen.add(seq)
+        self.out.events.append(event)
+        self.out.hashes.append(self.out.last_hash)
+
+    def _readable(self, event: Event) -> None:
+        if isinstance(event, UnknownEvent) and not event.ignorable:
+            self.out.read_only = (
+                f"event type {event.type!r} (seq {event.seq}) is unknown to this version"
+            )
+        version = getattr(event, "version", 0)
+        if event.type == "session/header" and version > VERSION:
+            self.out.read_only = f"the log is of format version {version}, this reads {VERSION}"
 
 
-def _readable(raw: bytes) -> bool:
-    raw = _clean(raw)
-    if not raw.strip():
-        return not raw  # a blank line is whole; blanks or NULs are not
-    try:
-        return isinstance(json.loads(raw), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _event(raw: bytes, number: int, offset: int, out: Loaded) -> Event | None:
-    raw = _clean(raw)
+def _object(line: Line, raw: bytes) -> Json | None:
+    """Return the line's JSON object, None when it is blank. Raises ValueError on any other."""
+    if not line.whole:
+        raise ValueError("the file ends inside it")
+    if line.size > LINE_BYTES:
+        raise ValueError(f"it has {line.size:,} bytes; a line may have {LINE_BYTES:,}")
     if not raw:
         return None
-    try:
-        wire = json.loads(raw)
-        seq = wire.get("seq") if isinstance(wire, dict) else None
-        if not isinstance(seq, int):
-            raise ValueError("no event: an object with seq is needed")  # noqa: TRY004
-        event = event_of(wire)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        why = "does not fit its type" if isinstance(error, ValidationError) else str(error)
-        out.find("bad_line", f"line {number} was put aside: {why:.200}", line=number, offset=offset)
-        return None
-    if isinstance(event, UnknownEvent) and not event.ignorable:
-        out.read_only = f"event type {event.type!r} (seq {event.seq}) is unknown to this version"
-    if event.type == "session/header" and getattr(event, "version", 0) > VERSION:
-        out.read_only = f"the log is of format version {event.version}, this reads {VERSION}"  # type: ignore[attr-defined]
-    return event
+    found = json.loads(raw.decode("utf-8"))  # never guess another encoding
+    if not isinstance(found, dict):
+        raise ValueError("no event: an object with seq is needed")  # noqa: TRY004
+    return found
 
 
-def _check_hash(raw: bytes, event: Event, previous: bytes, out: Loaded) -> bytes:
-    raw = _clean(raw)
+def _check_hash(raw: bytes, event: Event, out: Loaded) -> bytes:
     found = _TAIL.search(raw)
     if found is None:
         out.find("no_hash", f"seq {event.seq} carries no h", seq=event.seq)
-        return chain_hash(previous, raw)
+        return chain_hash(out.last_hash, raw)
     recorded = bytes.fromhex(found[1].decode())
-    if chain_hash(previous, raw[: found.start()] + b"}") != recorded:
+    if chain_hash(out.last_hash, raw[: found.start()] + b"}") != recorded:
         out.find("broken_hash", f"seq {event.seq} or the line before it was changed", seq=event.seq)
     return recorded
 

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from agent_kernel.core.branches import fork_header, fork_log, open_log, session_folder
+from agent_kernel.core.branches import (
+    blobs_of,
+    fork_header,
+    fork_log,
+    open_log,
+    session_folder,
+)
 from agent_kernel.core.events import (
     BudgetSet,
     CompactionCandidate,
@@ -36,7 +42,7 @@ from agent_kernel.core.events import (
     TurnEnd,
     TurnStart,
 )
-from agent_kernel.core.files import DISK, Blobs, Files
+from agent_kernel.core.files import DISK, Files
 from agent_kernel.core.log import Log, Redact
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.state import CallState, State
@@ -68,6 +74,7 @@ class Session:
         self.rules: list[PermissionRule] = []
         self.limits: dict[str, Json] = {}
         self.tasks: dict[str, Event] = {}
+        self.made: dict[str, list[TaskCreated]] = {}  # how each task came to be, by its id
         self.pins: set[int] = set()
         self.meter = Meter()
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
@@ -82,7 +89,7 @@ class Session:
         for event in self.log:
             self._fold(event)
         self.log.listeners.insert(0, self._fold)
-        self.blobs = Blobs(self.folder / "blobs" if self.folder else None)
+        self.blobs = blobs_of(self.log.path, self.log.files)
 
     @classmethod
     def open(
@@ -92,12 +99,15 @@ class Session:
         redact: Redact | None = None,
         files: Files = DISK,
         notebook: str | None = None,
+        required: bool = False,
     ) -> Self:
         """Return the session of the log at `path`, new when there is none; nothing is written yet.
 
-        Raises LogError when the path is no regular file.
+        Where no file can be written it is kept in memory and says so, unless `required`. Raises
+        LogError when the path is no regular file.
         """
-        return cls(open_log(Path(path), redact=redact, files=files), notebook=notebook)
+        log = open_log(Path(path), redact=redact, files=files, required=required)
+        return cls(log, notebook=notebook)
 
     def resume(self) -> SessionResume | None:
         """Note that the log was opened again, close what the former process left open; None when
@@ -108,12 +118,13 @@ class Session:
         if not len(self.log):
             return None
         loaded = self.log.loaded
+        findings = self.findings
         started = [c.call.id for s in self._states.values() for c in s.open_calls if c.started]
         event = SessionResume(
-            clean=not loaded.torn and not started and not loaded.findings,
-            damaged_bytes=len(loaded.torn),
+            clean=not loaded.torn and not started and not findings,
+            damaged_bytes=loaded.torn,
             open_calls=tuple(started),
-            findings=tuple(loaded.findings[:50]),
+            findings=tuple(findings[:50]),
         )
         (stored,) = self.append(event)
         for agent in list(self._states):
@@ -148,6 +159,18 @@ class Session:
         memory."""
         return session_folder(self.log.path) if self.log.path else None
 
+    @property
+    def findings(self) -> list[Json]:
+        """What was wrong with the file as it was read, and the blobs it names that are gone."""
+        found = list(self.log.loaded.findings)
+        for event in self.events:
+            sha256 = event.meta.get("blob") if isinstance(event, ToolResultEvent) else None
+            if isinstance(sha256, str) and self.blobs.missing(sha256):
+                size = event.meta.get("original_bytes")  # type: ignore[attr-defined]
+                text = f"blob {sha256} ({size} bytes) of seq {event.seq} is gone"
+                found.append({"code": "missing_blob", "text": text, "seq": event.seq})
+        return found
+
     def __repr__(self) -> str:
         where = self.log.path.name if self.log.path else "in memory"
         return f"Session({self.id or 'new'!r}, {where}, {len(self.log)} events)"
@@ -179,6 +202,7 @@ class Session:
 
         Raises SurfaceError or LogError, changing nothing, when one may not join.
         """
+        self.log.check_process()
         with self._lock:
             given = self._stamped(events, agent)
             if not len(self.log) and not isinstance(given[0], SessionHeader):
@@ -231,11 +255,15 @@ class Session:
                 (self.pins.add if event.on else self.pins.discard)(event.target)
             case BudgetSet():
                 self.limits[event.scope] = event.limits
-            case TaskCreated() if event.fork:
-                self.tasks[event.id] = event
-                self._states[event.id].header = self._states[event.agent].header
             case TaskCreated() | TaskFinished() | TaskLost():
-                self.tasks[event.id] = event
+                self._fold_task(event)
+
+    def _fold_task(self, event: TaskCreated | TaskFinished | TaskLost) -> None:
+        self.tasks[event.id] = event
+        if isinstance(event, TaskCreated):
+            self.made.setdefault(event.id, []).append(event)
+            if event.fork:
+                self._states[event.id].header = self._states[event.agent].header
 
     def surface(self, agent: str = "main") -> Surface:
         """Return what the model of `agent` sees now."""

@@ -1,4 +1,4 @@
-"""Workbench: what one kernel keeps for its agent: runtime, settings, the open session, what runs now.
+"""Workbench: what one kernel keeps for its agent: runtime, settings, open session, what runs now.
 
 May not hold a fact a restarted kernel would need: that is in the log.
 """
@@ -57,8 +57,8 @@ class OpenNotebook:
 class Workbench:
     """The agent's place in one kernel.
 
-    `session` is opened at first use and writes nothing until a turn does; `running` is the turn that
-    runs now, None between turns.
+    `session` is opened at first use and writes nothing until a turn does; `running` is the turn
+    that runs now, None between turns.
     """
 
     def __init__(self, shell: Any, env: dict[str, str] | None = None) -> None:
@@ -128,10 +128,9 @@ class Workbench:
             return None
         session = self.session
         self._resumed = True
-        loaded = session.log.loaded
         opened = [c for a in session.agents for c in session.state(a).open_calls if c.started]
         lost = lose_tasks(session) if len(session.log) else []
-        if loaded.torn or loaded.findings or opened or lost:
+        if session.findings or opened or lost:
             return session.resume()
         return None
 
