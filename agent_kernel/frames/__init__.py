@@ -50,16 +50,27 @@ def load(
     paths: Paths,
     source: str = "auto",
     *,
+    cache: bool = True,
+    workers: int | None = None,
     readers: Readers | None = None,
     prices: Sequence[Mapping[str, Any]] = (),
 ) -> Frames:
     """Return the frames of all session files below `paths`: a file, a folder, a glob, or a list.
 
-    `source` forces one reader by name; `readers` replaces the installed ones; `prices` are rows
-    with the columns of the table `prices` and win over the list. Raises FileNotFoundError for a
-    path that is not there, ValueError for an unknown source.
+    `source` forces one reader by name; `cache` keeps what was read as Parquet for the next load
+    (with the extra parquet); `workers` None means as many processes as help; `readers` replaces the
+    installed ones; `prices` are rows with the columns of the table `prices` and win over the list.
+    Raises FileNotFoundError for a path that is not there, ValueError for an unknown source.
     """
-    return frames.load(paths, source, readers=readers, prices=prices, tables=ALL)
+    return frames.load(
+        paths,
+        source,
+        cache=cache,
+        workers=workers,
+        readers=readers,
+        prices=prices,
+        tables=ALL,
+    )
 
 
 def of(session_or_log: Any, *, prices: Sequence[Mapping[str, Any]] = ()) -> Frames:

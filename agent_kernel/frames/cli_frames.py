@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agent_kernel.frames.cache import clear
 from agent_kernel.frames.columns import TABLES
 from agent_kernel.frames.frames import Frames
 from agent_kernel.frames.reader import Readers
@@ -28,12 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", metavar="SQL", help="only rows for which this holds (DuckDB)")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N rows")
     parser.add_argument("--source", default="auto", help="force one reader by name")
+    parser.add_argument("--no-cache", action="store_true", help="neither use nor write the cache")
+    parser.add_argument("--clear-cache", action="store_true", help="delete the cache and end")
 
 
 def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
     """Print tables; return 0, 1 with an issue of severity wrong, 2 when nothing is readable."""
     if args.list:
         sys.stdout.write(listing())
+        return 0
+    if args.clear_cache:
+        sys.stdout.write(f"{clear()} files deleted\n")
         return 0
     wrong = _usage(args)
     if wrong:
@@ -42,7 +48,7 @@ def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
     from agent_kernel.frames import load  # noqa: PLC0415 - the room's table of builders
 
     try:
-        found = load(args.paths, args.source, readers=readers)
+        found = load(args.paths, args.source, cache=not args.no_cache, readers=readers)
         for name in TABLES if args.table == "all" else (args.table,):
             _write(found, name, args)
     except (FileNotFoundError, ValueError, ImportError) as error:

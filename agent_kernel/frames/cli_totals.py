@@ -12,6 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent_kernel.core.prices import source as warm
 from agent_kernel.frames.issues import severity
 from agent_kernel.frames.reader import Readers
 from agent_kernel.frames.scan import find, find_readers
@@ -50,7 +51,7 @@ def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
         sys.stderr.write(f"agent-kernel totals: {error}\n")
         return 2
     store = Store(found, known)
-    store.load(frozenset({"usages", "issues"}))
+    store.load(frozenset({"usages", "issues"}), meanwhile=warm)
     ledger = priced(store)
     rule = "recorded" if args.rule == "all" else args.rule
     result = totals(store, ledger, by=args.by, rule=rule, since=since, until=until, zone=zone)

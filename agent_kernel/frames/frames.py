@@ -6,11 +6,13 @@ May not read a byte twice that it holds, nor build a table nobody asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from zlib import crc32
 
+from agent_kernel.frames.cache import RAW, Cache, available, fingerprint
 from agent_kernel.frames.chain import Chain
 from agent_kernel.frames.load import Builder, Load
 from agent_kernel.frames.own import live_parts
@@ -26,6 +28,10 @@ from agent_kernel.frames.unpack import opened
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+PACKAGE = f"rows {RAW}"
+TEXTUAL = ("tools", "facts", "sessions", "permissions")  # tables a cache may not hold
 
 
 class Wired(Protocol):
@@ -50,9 +56,18 @@ class StaleSource(Exception):
 class Frames:
     """The tables of one load as DataFrames: `f.calls`, `f.tools`, … (frames.ALL)."""
 
-    def __init__(self, load: Load, tables: Mapping[str, Builder]) -> None:
+    def __init__(
+        self,
+        load: Load,
+        tables: Mapping[str, Builder],
+        cache: Cache | None = None,
+        again: Callable[[], Found] | None = None,
+    ) -> None:
         self.load = load
         self._tables = tables
+        self._cache = cache
+        self._again = again
+        self._extra = (PACKAGE, version("genai-prices"), *map(str, load.prices))
         self._frames: dict[str, pd.DataFrame] = {}
 
     def __getattr__(self, name: str) -> pd.DataFrame:
@@ -68,8 +83,33 @@ class Frames:
         if name not in self._tables:
             raise KeyError(f"{name!r} is no table; there are {', '.join(self._tables)}")
         if name not in self._frames:
-            self._frames[name] = frame(name, self.load.table(name))
+            self._frames[name] = self._kept(name)
         return self._frames[name]
+
+    def _kept(self, name: str) -> pd.DataFrame:
+        """Return a table from the cache, or built and left there."""
+        if self._cache is None or self.load.store.live or name in TEXTUAL:
+            return frame(name, self.load.table(name))
+        key = fingerprint(self.load.store.stamps(), self.load.store.files, self._extra)
+        found = self._cache.table(key, name) if key else None
+        if found is None:
+            found = frame(name, self.load.table(name))
+            if key:
+                self._cache.keep_table(key, name, found)
+        return found
+
+    def refresh(self) -> bool:
+        """Read only what is new in the files of this load; return whether anything was.
+
+        A file that grew is read on from its last whole line, a changed one again.
+        """
+        if self._again is None:
+            return False
+        if self.load.store.refresh(self._again()):
+            self.load = self.load.renewed()
+            self._frames.clear()
+            return True
+        return False
 
     def columns(self, name: str) -> dict[str, list[Any]]:
         """Return one table as plain lists by column, without pandas; times in milliseconds."""
@@ -176,6 +216,8 @@ def load(
     paths: Paths,
     source: str = "auto",
     *,
+    cache: bool = True,
+    workers: int | None = None,
     readers: Readers | None = None,
     prices: Sequence[Mapping[str, Any]] = (),
     tables: Mapping[str, Builder],
@@ -185,8 +227,9 @@ def load(
     Raises FileNotFoundError for a path that is not there, ValueError for an unknown source.
     """
     known = find_readers(readers)
-    store = Store(find(paths, known, source), known)
-    return Frames(Load(store, tables, prices), tables)
+    shelf = Cache() if cache and available() else None
+    store = Store(find(paths, known, source), known, workers, shelf)
+    return Frames(Load(store, tables, prices), tables, shelf, lambda: find(paths, known, source))
 
 
 def of(

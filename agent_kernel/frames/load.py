@@ -39,6 +39,10 @@ class Load:
         self._tables: dict[str, Columns] = {}
         self._made: dict[Any, Any] = {}
 
+    def renewed(self) -> Load:
+        """Return a load over the same store that has derived nothing yet."""
+        return Load(self.store, self._builders, self.prices)
+
     def table(self, name: str) -> Columns:
         """Return the columns of one table, built at first use and kept."""
         if name not in self._tables:

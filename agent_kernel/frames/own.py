@@ -117,6 +117,7 @@ class OwnRows:
             self.rows["issues"].append({**issue, "sample": ""})
         mine = list(own_rows.blocks(event, session))
         self.rows["blocks"] += [{**row, **at} for row in mine]
+        self.rows["givens"] += [{**row, **at} for row in mine if row.get("given") is not None]
         for row in own_rows.usage(event, session):
             row["chars"] = _shown(mine) if event.get("type") == "assistant/message" else None
             self.rows["usages"].append({**row, **at})

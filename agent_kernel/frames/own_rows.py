@@ -184,7 +184,7 @@ def _use_block(block: Mapping[str, Any]) -> Row:
         "sha": digest(said),
         "tool_use_id": block.get("id"),
         "name": block.get("name"),
-        "input": said,
+        "given": said,
         "path": next((given[one] for one in paths if isinstance(given.get(one), str)), None),
         "command": given.get("command") if isinstance(given.get("command"), str) else None,
     }

@@ -26,9 +26,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "blocks": tuple(
         "offset block uuid session agent nested role kind source time call_id chars sha "
-        "tool_use_id name input path command is_error error_kind interrupted seconds "
+        "tool_use_id name path is_error error_kind interrupted seconds "
         "spilled media width height".split()
     ),
+    "givens": ("offset", "block", "given", "command"),
     "marks": ("offset", "mark", "uuid", "session", "agent", "time", "data"),
     "issues": ("code", "offset", "bytes", "message", "sample"),
 }

@@ -77,6 +77,27 @@ def frame(table: str, columns: Mapping[str, list[Any]]) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
+def restore(table: str, held: pd.DataFrame) -> pd.DataFrame | None:
+    """Return a stored DataFrame with the dtypes of `table`, None when its columns are others."""
+    if tuple(held.columns) != names(table):
+        return None
+    made = {}
+    for column in schema(table):
+        values = held[column.name]
+        if column.dtype in "cL":
+            listed = [None if _missing(one) else one for one in values.tolist()]
+            made[column.name] = _series(column, listed)
+        else:
+            made[column.name] = values.astype(column.pandas)  # type: ignore[call-overload]
+    import pandas as pd
+
+    return pd.DataFrame(made)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
 def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
     import pandas as pd
 
@@ -89,7 +110,7 @@ def _series(column: Column, values: list[Any]) -> pd.Series[Any]:
         kinds = pd.CategoricalDtype(pd.Index(found, dtype="str"))
         made = pd.Series(_writable(values), dtype=kinds)
     elif column.dtype == "L":
-        made = pd.Series([list(one or ()) for one in values], dtype="object")
+        made = pd.Series([[] if one is None else list(one) for one in values], dtype="object")
     else:
         made = pd.Series(_writable(values), dtype=column.pandas)
     return made

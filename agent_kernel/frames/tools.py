@@ -22,6 +22,7 @@ TIERS = {
 }
 READS = ("read", "notebookread", "read_file", "view")
 Key = tuple[str, str]
+Given = dict[tuple[int, int, int], tuple[str | None, str | None]]
 
 
 def build(load: Load) -> Columns:
@@ -29,11 +30,11 @@ def build(load: Load) -> Columns:
     load.records  # noqa: B018 - the chain must be known
     uses, results, images = paired(load)
     sizes = Counter((key[0], use["call_id"]) for key, use in uses.items() if use["call_id"])
-    facts, carried = _facts(load), _carried(load)
+    facts, carried, given = _facts(load), _carried(load), _given(load)
     reread: dict[tuple[str, str, str], str] = {}
     rows = []
     for key, use in uses.items():
-        row = _row(key, use, results.get(key), sizes[key[0], use["call_id"]])
+        row = _row(key, use, results.get(key), sizes[key[0], use["call_id"]], given)
         row["image"] = key in images
         row |= carried.get(key, {})
         row |= facts.get(key, {})
@@ -44,6 +45,13 @@ def build(load: Load) -> Columns:
             reread.setdefault(place, key[1])
         rows.append(_timed(row))
     return of_rows("tools", rows)
+
+
+def _given(load: Load) -> Given:
+    """Return input and shell command of every tool call, by file, offset and block."""
+    part = load.store.part("givens")
+    keys = zip(part["file"], part["offset"], part["block"], strict=True)
+    return dict(zip(keys, zip(part["given"], part["command"], strict=True), strict=True))
 
 
 def paired(load: Load) -> tuple[dict[Key, Block], dict[Key, Block], set[Key]]:
@@ -125,8 +133,9 @@ def tier(name: str) -> str | None:
     return next((kind for kind, names in TIERS.items() if name in names), None)
 
 
-def _row(key: Key, use: Block, result: Block | None, size: int) -> dict[str, Any]:
+def _row(key: Key, use: Block, result: Block | None, size: int, given: Given) -> dict[str, Any]:
     rec = use["rec"]
+    said = given.get((use["file"], use["offset"], use["block"]), (None, None))
     row: dict[str, Any] = {
         "session_id": key[0],
         "tool_use_id": key[1],
@@ -135,9 +144,9 @@ def _row(key: Key, use: Block, result: Block | None, size: int) -> dict[str, Any
         "step": rec.step,
         "agent_id": use["agent"],
         "name": use["name"],
-        "input": use["input"],
+        "input": said[0],
         "path": use["path"],
-        "command": use["command"],
+        "command": said[1],
         "started": use["time"],
         "answered": result is not None,
         "batch": use["call_id"],

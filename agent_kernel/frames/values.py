@@ -24,6 +24,15 @@ _NUMBERS = frozenset(["sources"])
 _LIMIT = 2**62
 
 
+def kind_of(column: str) -> str:
+    """Return what a column of a part holds: b yes/no, i whole, f fraction, s text."""
+    if column in _YES_NO:
+        return "b"
+    if column in _WHOLE:
+        return "i"
+    return "f" if column in _FRACTION else "s"
+
+
 def clean(name: str, value: Any) -> Any:
     """Return `value` when it is what a column or field `name` holds, None when it is not."""
     if value is None:

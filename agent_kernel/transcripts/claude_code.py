@@ -54,6 +54,7 @@ class ClaudeCode:
     """The reader of Claude Code transcripts; stateless between files."""
 
     name = "claude_code"
+    appendable = True  # a line needs no line before it
 
     def sniff(self, path: str, head: bytes) -> tuple[float, str] | None:
         """Return (score, version) when `head`, the first 64 KiB, holds a line of a session."""
@@ -126,7 +127,7 @@ def _record(rows: Rows, line: Parsed, record: dict[str, Any]) -> None:
         rows.lines.append(_line(line, record, kind, place))
     if "issues" in rows.want:
         _check(rows, line, record, kind)
-    if "blocks" in rows.want:
+    if "blocks" in rows.want or "givens" in rows.want:
         _blocks(rows, record, kind, place, inner)
     if "marks" in rows.want:
         rows.marks.extend(marks(record, kind, place))

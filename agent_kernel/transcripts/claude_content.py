@@ -110,7 +110,7 @@ def _tool_use(block: Mapping[str, Any], base: Block) -> Block:
         sha=digest(said),
         tool_use_id=text(block.get("id")),
         name=name,
-        input=said,
+        given=said,
         path=path,
         command=text(found.get("command")),
     )

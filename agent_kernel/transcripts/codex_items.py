@@ -74,7 +74,7 @@ def _call(payload: Mapping[str, Any], base: Block) -> Block:
         sha=digest(said),
         tool_use_id=text(payload.get("call_id")) or text(payload.get("id")),
         name=name,
-        input=said,
+        given=said,
         path=text(found.get("path")) or text(found.get("file_path")),
         command=text(command),
     )

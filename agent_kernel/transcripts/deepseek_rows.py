@@ -222,7 +222,7 @@ def _use(block: Mapping[str, Any], base: Block) -> Block:
         sha=digest(said),
         tool_use_id=text(block.get("id")),
         name=text(block.get("name")),
-        input=said,
+        given=said,
         path=next((found[one] for one in _PATHS if text(found.get(one))), None),
         command=text(found.get("command")),
     )

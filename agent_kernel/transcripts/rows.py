@@ -110,7 +110,7 @@ class Block(NamedTuple):
     sha: str | None = None
     tool_use_id: str | None = None
     name: str | None = None
-    input: str | None = None
+    given: str | None = None  # the input of a tool call as JSON; a part of its own
     path: str | None = None
     command: str | None = None
     is_error: bool | None = None
@@ -158,13 +158,21 @@ class Rows:
 
     def parts(self) -> Iterator[Part]:
         """Yield every wanted part as columns and forget the rows."""
+        if "givens" in self.want:
+            calls = [block for block in self.blocks if block.given is not None]
+            if calls:
+                yield "givens", {name: [getattr(one, name) for one in calls] for name in GIVENS}
         for name, kind in PARTS.items():
             rows = getattr(self, name)
             if rows and name in self.want | {"issues"}:
-                yield name, dict(zip(kind._fields, map(list, zip(*rows, strict=True)), strict=True))
+                columns = dict(zip(kind._fields, map(list, zip(*rows, strict=True)), strict=True))
+                for text in GIVENS[2:]:
+                    columns.pop(text, None)
+                yield name, columns
             rows.clear()
 
 
+GIVENS = ("offset", "block", "given", "command")
 PARTS: dict[str, Any] = {
     "lines": Line,
     "usages": Usage,

@@ -32,7 +32,7 @@ def test_frames_of_a_session_equal_frames_of_its_file(turns: list[Turn]) -> None
         asyncio.run(run(session, agent(turns, window=2_500), len(turns)))
         live = frames.of(session)
         session.close()
-        loaded = frames.load(path, readers=transcripts.ALL)
+        loaded = frames.load(path, readers=transcripts.ALL, cache=False)
         same(live, loaded)
         assert set(loaded.columns("records")["parse_status"]) == {"ok"}
         assert set(loaded.columns("issues")["code"]) == {"unknown_model"}
@@ -49,10 +49,10 @@ def test_a_fork_reads_its_prefix_from_the_parent_once(tmp_path: Path) -> None:
     live = frames.of(branch)
     branch.close()
     session.close()
-    alone = frames.load(tmp_path / "a.agent" / "branches" / "other.jsonl", readers={})
+    alone = frames.load(tmp_path / "a.agent" / "branches" / "other.jsonl", readers={}, cache=False)
     ids = {"record_id", "text_record", "duplicate_of"}  # they name the file
     same(live, alone, PLACES | ids)
-    both = frames.load(tmp_path, readers={})
+    both = frames.load(tmp_path, readers={}, cache=False)
     assert both.totals()["total"] == alone.totals()["total"]
     assert both.columns("sessions")["forked_from"] == [None, session.id]
     assert both.columns("issues")["code"] == ["unknown_model"]

@@ -14,7 +14,7 @@ from agent_kernel.testing.script import Script, said, use
 
 
 def load(path):
-    return frames.load(path, readers=transcripts.ALL)
+    return frames.load(path, readers=transcripts.ALL, cache=False)
 
 
 def codes(path, **limits):
@@ -95,8 +95,8 @@ def test_totals_do_not_depend_on_the_order_of_files_or_lines(tmp_path):
     for name in names:
         shapes.ALL[name](tmp_path / name)
     whole = [tmp_path / name for name in names]
-    a = frames.load(whole, readers=transcripts.ALL).totals()["total"]
-    b = frames.load(whole[::-1], readers=transcripts.ALL).totals()["total"]
+    a = frames.load(whole, readers=transcripts.ALL, cache=False).totals()["total"]
+    b = frames.load(whole[::-1], readers=transcripts.ALL, cache=False).totals()["total"]
     assert {**a, "usd": round(a["usd"], 12)} == {**b, "usd": round(b["usd"], 12)}
 
 

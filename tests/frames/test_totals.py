@@ -40,7 +40,7 @@ def test_corpus_totals_are_the_published_numbers(capsys):
 @pytest.mark.corpus
 @pytest.mark.skipif(not CORPUS.exists(), reason="the real transcripts are not here")
 def test_the_ledger_reproduces_what_other_counters_say():
-    found = frames.load(CORPUS / "claude-code", readers=transcripts.ALL)
+    found = frames.load(CORPUS / "claude-code", readers=transcripts.ALL, cache=False)
     table = found.columns("reconcile")
     usd = dict(zip(table["equals"], table["usd"], strict=True))
     assert usd["ccusage 20 daily"] == pytest.approx(608.0179338, abs=5e-7)

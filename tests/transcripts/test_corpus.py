@@ -24,12 +24,12 @@ def lines(path):
 
 
 def total(folder):
-    return frames.load(CORPUS / folder, readers=transcripts.ALL).totals()["total"]
+    return frames.load(CORPUS / folder, readers=transcripts.ALL, cache=False).totals()["total"]
 
 
 @pytest.mark.parametrize("folder", ["claude-code", "claude-code-subagents", "codex", "deepseek"])
 def test_records_are_the_lines_and_every_bad_line_has_its_issue(folder):
-    found = frames.load(CORPUS / folder, readers=transcripts.ALL)
+    found = frames.load(CORPUS / folder, readers=transcripts.ALL, cache=False)
     records, issues = found.columns("records"), found.columns("issues")
     counts = collections.Counter(records["path"])
     assert counts == {path: len(lines(path)) for path in found.files_read()}
@@ -78,7 +78,7 @@ def test_codex_tokens_equal_the_final_totals_of_the_files():
 
 
 def test_claude_results_are_rejoined_that_the_official_walk_loses():
-    found = frames.load(CORPUS / "claude-code", readers=transcripts.ALL)
+    found = frames.load(CORPUS / "claude-code", readers=transcripts.ALL, cache=False)
     walks = [found.walk(name) for name in found.columns("sessions")["session_id"]]
     assert sum(walk.official_lost for walk in walks) > 300
     assert sum(walk.ours_lost for walk in walks) == 0

@@ -15,7 +15,7 @@ from agent_kernel.transcripts.repair import CODES
 
 
 def load(path):
-    return frames.load(path, readers=transcripts.ALL)
+    return frames.load(path, readers=transcripts.ALL, cache=False)
 
 
 def run(capsys, *argv):
