@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from agent_kernel.core.batch import Asker, Judgement, Permit, Runner
-from agent_kernel.core.compaction import Strategy, WaterMarks
+from agent_kernel.core.compaction import Prepared, Strategy, WaterMarks
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider, StreamEvent, SystemText
 from agent_kernel.core.prompt import ContextItem, Prompt, PromptContext, Section, assemble
@@ -43,6 +43,18 @@ def read_only_permit(tool: Tool, value: Json, _context: ToolContext) -> Judgemen
     return Judgement("deny", by="policy", stage="base", reason=f"no guard allows {tool.name!r}")
 
 
+class Background(Protocol):
+    """What prepares a compaction while turns go on (compaction.md §8)."""
+
+    def start(self, session: Session, agent: Agent) -> object:
+        """Begin to prepare one, where it is due and none is at work."""
+        ...
+
+    async def take(self, session: Session, agent: Agent) -> Prepared | None:
+        """Return what was prepared if it still fits; log why when it does not."""
+        ...
+
+
 @dataclass
 class Agent:
     """What runs a session's turns.
@@ -56,6 +68,7 @@ class Agent:
     tools: Sequence[Tool] = ()
     sections: Sequence[Section] = ()
     strategies: Sequence[Strategy] = ()
+    background: Background | None = None
     marks: WaterMarks | None = None  # where layers begin; None = the profile's defaults
     limits: Limits = field(default_factory=Limits)
     session_limits: Limits = NO_LIMITS
@@ -82,14 +95,15 @@ class Agent:
 
     @property
     def runner(self) -> Runner:
-        """What a batch of this agent needs."""
+        """What a batch of this agent needs; tools find the agent itself as the service `owner`."""
+        own = {"owner": self} if self.tasks is None else {"owner": self, "tasks": self.tasks}
         tools = {tool.name: tool for tool in self.tools}
         return Runner(
             self.id,
             tools,
             self.permit,
             self.workspace,
-            self.services,
+            {**self.services, **own},
             self.ask is None,
             self.on_progress,
         )

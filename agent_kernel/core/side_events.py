@@ -26,16 +26,18 @@ class TaskCreated(Event):
     team: str | None = None
     isolation: str | None = None
     awaited: bool = False
+    spec: Json = {}  # what a restarted kernel makes the agent of again: role, model, tools, …
     gates: ClassVar[bool] = True
 
 
 class TaskStatus(Event):
-    """A task's state changed."""
+    """A task's state changed; a process is known again by its pid and start time (clock ticks)."""
 
     type: Literal["task/status"] = "task/status"
     id: str
     status: str
     pid: int | None = None
+    started: int | None = None
 
 
 class TaskFinished(Event):
@@ -58,6 +60,7 @@ class TaskLost(Event):
     type: Literal["task/lost"] = "task/lost"
     id: str
     summary: str = ""
+    result: str = ""
     awaited: bool = False
     gates: ClassVar[bool] = True
 
@@ -150,6 +153,7 @@ class CompactionCandidate(Event):
     created: Json = {}
     text: str | None = None
     usage: Json | None = None
+    summary: Json | None = None
     reason: str | None = None
 
 

@@ -6,6 +6,7 @@ May not decide what is allowed: the guard judges every call before it runs.
 from __future__ import annotations
 
 from agent_kernel.core.tool import Tool
+from agent_kernel.tools.agent import AGENT
 from agent_kernel.tools.ask import ASK
 from agent_kernel.tools.bash import BASH
 from agent_kernel.tools.concept_search import CONCEPT_SEARCH
@@ -19,6 +20,8 @@ from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
 from agent_kernel.tools.recall_history import RECALL_HISTORY
 from agent_kernel.tools.skill import SKILL
+from agent_kernel.tools.task_output import TASK_OUTPUT
+from agent_kernel.tools.task_stop import TASK_STOP
 from agent_kernel.tools.todo import TODO
 from agent_kernel.tools.tool_search import TOOL_SEARCH
 from agent_kernel.tools.web_fetch import WEB_FETCH
@@ -36,6 +39,9 @@ ALL: tuple[Tool, ...] = (
     BASH,
     PYTHON,
     NOTEBOOK,
+    AGENT,
+    TASK_OUTPUT,
+    TASK_STOP,
     TODO,
     ASK,
     TOOL_SEARCH,

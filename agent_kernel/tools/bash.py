@@ -5,12 +5,12 @@ May not change the text that was judged, hand secrets to a child, or outlive its
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
-import re
 import secrets
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +19,25 @@ from pydantic import Field
 from agent_kernel.core.events import ToolResultEvent
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.session import Session
+from agent_kernel.core.tasks import new_task_id
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError
 from agent_kernel.guard import process
+from agent_kernel.guard.child import TASK_NAME, Child
+from agent_kernel.guard.endings import Finished
+from agent_kernel.guard.output import Live
 from agent_kernel.guard.sandbox import Sandbox
-from agent_kernel.tools import files
+from agent_kernel.tools import bash_task, files
+from agent_kernel.tools.bash_output import Output, collect, cut, fits
 
-CHARS, BYTES = 30_000, 48_000  # of one answer
-FAILED_CHARS = 5_000  # of head, and of tail, of a failed command's long output
-ERROR_LINES, ERROR_CHARS = 40, 300
-BLOB_BYTES = 8 << 20  # a longer output stays in its file
 TIMEOUT, LONGEST = 120, 600  # seconds
 CWD_SCRIPT = Path(__file__).with_name("bash_cwd.sh")
-ERROR_WORDS = re.compile(
-    rb"error|exception|traceback|fail|fatal|panic|denied|cannot|undefined|not found|no such|killed",
-    re.IGNORECASE,
-)
 
 DESCRIPTION = (
     "Run a bash command. The working directory carries on to the next call; variables do not. "
-    "stdin is closed; background processes end with the call. Long output is cut, the rest stays "
-    "readable. Use the dedicated tool where there is one: read, not cat, head or sed; edit, not "
-    "sed or awk; write, not a here-document; glob, not find or ls; grep, not grep or rg; bash for "
-    "the rest."
+    "stdin is closed; what a command leaves behind is stopped. background=true returns a task id "
+    "at once and tells you when it ends. Long output is cut, the rest stays readable. Use the "
+    "dedicated tool where there is one: read, not cat, head or sed; edit, not sed or awk; write, "
+    "not a here-document; glob, not find or ls; grep, not grep or rg; bash for the rest."
 )
 
 
@@ -49,6 +46,7 @@ class BashInput(Input):
 
     command: str = Field(min_length=1)
     timeout: int = Field(TIMEOUT, ge=1, le=LONGEST, description="seconds")
+    background: bool = False
     description: str = Field("", max_length=200, description="5-10 words for the person")
 
 
@@ -63,119 +61,19 @@ def cwd_of(session: Session, agent: str, workspace: Path) -> Path:
     return base
 
 
-# ---------------------------------------------------------------- output
-@dataclass(frozen=True)
-class Output:
-    """What a command wrote: its bytes, or with `path` a file that is too big for a blob."""
-
-    data: bytes
-    path: Path | None
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield all that was kept, in pieces."""
-        if self.path is None:
-            yield self.data
-            return
-        with self.path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                yield chunk
-
-
-def without_mark(data: bytes, mark: bytes) -> tuple[bytes, str | None]:
-    """Return output without the shell's last word, and the working directory it told."""
-    at = data.rfind(b"\n" + mark)
-    if at < 0:
-        return data, None
-    end = data.find(b"\n", at + 1)
-    told = data[at + 1 + len(mark) : end if end >= 0 else len(data)]
-    rest = data[end + 1 :] if end >= 0 else b""
-    return data[:at] + rest, told.decode("utf-8", "surrogateescape")
-
-
-def collect(finished: process.Finished, mark: bytes) -> tuple[Output, str | None]:
-    """Return the whole output without the mark, from memory or the spill file, and the cwd."""
-    spill = finished.spill
-    if spill is None:
-        gap = finished.total - len(finished.head) - len(finished.tail)
-        middle = f"\n[{gap:,} bytes left out]\n".encode() if gap else b""
-        data, cwd = without_mark(finished.head + middle + finished.tail, mark)
-        return Output(data, None), cwd
-    if spill.stat().st_size <= BLOB_BYTES:
-        data, cwd = without_mark(spill.read_bytes(), mark)
-        spill.unlink()
-        return Output(data, None), cwd
-    _, cwd = without_mark(finished.tail, mark)
-    if cwd is not None:
-        size = finished.tail.rfind(b"\n" + mark) - len(finished.tail)
-        os.truncate(spill, max(0, min(spill.stat().st_size, finished.total + size)))
-    return Output(b"", spill), cwd
-
-
-def error_lines(chunks: Iterator[bytes], first: int, last: int) -> list[tuple[int, str]]:
-    """Return (number, text) of at most 40 lines with an error word between two byte offsets."""
-    found: list[tuple[int, str]] = []
-    at, number, rest = 0, 1, b""
-    for chunk in chunks:
-        data = rest + chunk
-        cut = data.rfind(b"\n") + 1
-        whole, rest = data[:cut], data[cut:]
-        counted = 0
-        for hit in ERROR_WORDS.finditer(whole):
-            begin = whole.rfind(b"\n", 0, hit.start()) + 1
-            if begin < counted or not first <= at + begin < last:
-                continue
-            number += whole.count(b"\n", counted, begin)
-            counted = whole.find(b"\n", begin) + 1
-            text = whole[begin : min(counted - 1, begin + ERROR_CHARS)]
-            found.append((number, text.decode("utf-8", "replace")))
-            number += 1
-            if len(found) == ERROR_LINES:
-                return found
-        number += whole.count(b"\n", counted)
-        at += cut
-    return found
-
-
-def cut(output: Output, head: bytes, tail: bytes, total: int, failed: bool, where: str) -> str:
-    """Return the output for the model: whole when short, else head and tail with errors between."""
-    if output.path is None and _fits(text := output.data.decode("utf-8", "replace")):
-        return text
-    size = FAILED_CHARS if failed else CHARS // 3
-    begin = head.decode("utf-8", "replace")[: size if failed else 2 * size]
-    begin = begin[: begin.rfind("\n") + 1] or begin
-    end = tail.decode("utf-8", "replace")[-size:]
-    end = end[end.find("\n") + 1 :] or end
-    while not _fits(begin + end):
-        begin, end = begin[: len(begin) * 3 // 4], end[len(end) // 4 :]
-    first, last = len(begin.encode()), total - len(end.encode())
-    notice = f"[{last - first:,} of {total:,} bytes left out; {where}]"
-    if failed and (lines := error_lines(output.chunks(), first, last)):
-        notice += "\n" + "\n".join(f"{number}: {text}" for number, text in lines)
-    return f"{begin.rstrip()}\n{notice}\n{end}"
-
-
-def _fits(text: str) -> bool:
-    return len(text) <= CHARS and len(text.encode("utf-8", "replace")) <= BYTES
-
-
-# ---------------------------------------------------------------- running
 def _live(ctx: ToolContext, mark: bytes) -> Callable[[bytes], None]:
-    """What shows output while it comes: decoded piece by piece, the mark left out."""
+    """What shows output while it comes, decoded, the mark and its folder left out."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    hidden = mark.decode()
+    hidden, over = mark.decode(), False
 
     def show(chunk: bytes) -> None:
-        text = decoder.decode(chunk).partition(hidden)[0]
-        if text:
+        nonlocal over
+        text, found, _ = decoder.decode(chunk).partition(hidden)
+        if text and not over:
             ctx.progress(text)
+        over = over or bool(found)
 
     return show
-
-
-def _spill(ctx: ToolContext) -> Path | None:
-    folder = ctx.session.folder
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", ctx.call_id)[:80]
-    return folder / "tasks" / f"{name}.out" if folder is not None else None
 
 
 def sandbox_of(ctx: ToolContext) -> Sandbox:
@@ -188,53 +86,122 @@ def sandbox_of(ctx: ToolContext) -> Sandbox:
     return made
 
 
-async def run(value: BashInput, ctx: ToolContext) -> Answer:
-    """Run the command to its end, at most `timeout` seconds, and return output and exit code."""
-    start = cwd_of(ctx.session, ctx.agent, ctx.workspace)
-    note = ""
-    if not start.is_dir():
-        note = f"[{start} is gone: started in the workspace]\n"
-        start = files.root(ctx)
-    mark = f"cwd-{secrets.token_hex(8)}:".encode()
-    extra = {**ctx.services.get("bash_env", {}), "BASH_ENV": str(CWD_SCRIPT)}
-    sandbox = sandbox_of(ctx)
+def start(
+    value: BashInput,
+    ctx: ToolContext,
+    where: Path,
+    env: Mapping[str, str],
+    spill: Path | None,
+    on_output: Callable[[bytes], None] | None,
+    eager: bool,
+    keep: bool = False,
+) -> Child:
+    """Start the command. Raises ToolError when the system refuses."""
+    extra = {**ctx.services.get("bash_env", {}), **env}
     try:
-        finished = await process.run(
+        return Child.start(
             ["bash", "--noprofile", "--norc", "-c", value.command],
-            cwd=start,
-            timeout=value.timeout,
-            env=process.child_env({**extra, "AGENT_KERNEL_MARK": mark.decode()}),
-            spill=_spill(ctx),
-            on_output=_live(ctx, mark),
-            sandbox=sandbox,
+            cwd=where,
+            env=process.child_env(extra),
+            spill=spill,
+            on_output=on_output,
+            sandbox=sandbox_of(ctx),
+            eager=eager,
+            keep=keep,
         )
     except (OSError, ValueError) as error:
         raise ToolError(f"the command could not be started: {error}") from None
+
+
+async def run(value: BashInput, ctx: ToolContext) -> Answer:
+    """Run the command to its end, or start it in the background, and return what is known."""
+    where = cwd_of(ctx.session, ctx.agent, ctx.workspace)
+    note = ""
+    if not where.is_dir():
+        note = f"[{where} is gone: started in the workspace]\n"
+        where = files.root(ctx)
+    if value.background:
+        return await _behind(value, ctx, where)
+    return await _before(value, ctx, where, note)
+
+
+async def _behind(value: BashInput, ctx: ToolContext, where: Path) -> Answer:
+    """Start the command as a task and return at once."""
+    tasks = bash_task.tasks_of(ctx)
+    bash_task.refuse(ctx)
+    task_id, spill = _place(ctx)
+    sink = bash_task.Sink()
+    keep = spill is not None and bool(ctx.services.get("keep_tasks"))
+
+    def begin() -> Child:
+        env = {TASK_NAME: task_id}
+        return start(value, ctx, where, env, spill, sink.add, eager=True, keep=keep)
+
+    label = value.description or value.command
+    task = bash_task.begin(ctx, tasks, begin, task_id, label, sink)
+    return bash_task.launched(task, ctx, _meta(value, ctx, where))
+
+
+async def _before(value: BashInput, ctx: ToolContext, where: Path, note: str) -> Answer:
+    """Run the command to its end; past its time it goes on as a task, or is stopped."""
+    mark = f"cwd-{secrets.token_hex(8)}:".encode()
+    tasks = None if ctx.headless else ctx.services.get("tasks")
+    task_id, spill = _place(ctx)
+    sink = bash_task.Sink(Live(asyncio.get_running_loop(), _live(ctx, mark)))
+    env = {"BASH_ENV": str(CWD_SCRIPT), "AGENT_KERNEL_MARK": mark.decode(), TASK_NAME: task_id}
+    child = start(value, ctx, where, env, spill, sink.add, eager=tasks is not None)
+    try:
+        finished = await child.wait(value.timeout)
+        if finished is None and tasks is not None and bash_task.room(ctx, tasks):
+            label = value.description or value.command
+            begun = lambda: child  # noqa: E731
+            task = bash_task.begin(ctx, tasks, begun, task_id, label, sink, mark, child)
+            return bash_task.moved(task, ctx, _meta(value, ctx, where), value.timeout)
+        if finished is None:
+            finished = replace(await child.stop(), timed_out=True)
+    except asyncio.CancelledError:
+        await child.stop(process.CANCEL_GRACE)
+        raise
+    except BaseException:
+        child.stop_soon(0.0)
+        raise
+    sink.flush()
     output, told = collect(finished, mark)
-    end = Path(told) if told and Path(told).is_dir() else start
-    return _answer(value, ctx, finished, output, (start, end), note, sandbox.level)
+    end = Path(told) if told and Path(told).is_dir() else where
+    return _answer(value, ctx, finished, output, (where, end), note)
+
+
+def _place(ctx: ToolContext) -> tuple[str, Path | None]:
+    """A new task's id, and the file its output goes to when the session has a folder."""
+    task_id, folder = new_task_id("bash"), ctx.session.folder
+    return task_id, folder / "tasks" / f"{task_id}.out" if folder is not None else None
+
+
+def _meta(value: BashInput, ctx: ToolContext, cwd: Path) -> Json:
+    return {
+        "command": value.command,
+        "cwd": files.name_of(ctx, cwd),
+        "sandbox": sandbox_of(ctx).level,
+        "taint": "repo",
+    }
 
 
 def _answer(
     value: BashInput,
     ctx: ToolContext,
-    finished: process.Finished,
+    finished: Finished,
     output: Output,
     moved: tuple[Path, Path],
     note: str,
-    sandbox: str,
 ) -> Answer:
     failed = finished.exit_code != 0 or finished.timed_out
     total = len(output.data) if output.path is None else finished.total
     meta: Json = {
-        "command": value.command,
+        **_meta(value, ctx, moved[1]),
         "exit_code": finished.exit_code,
-        "cwd": files.name_of(ctx, moved[1]),
         "seconds": round(finished.seconds, 3),
         "truncated": False,
         "original_bytes": total,
-        "sandbox": sandbox,
-        "taint": "repo",
     }
     where = _keep(ctx, output, meta)
     ends = (output.data, output.data) if output.path is None else (finished.head, finished.tail)
@@ -252,7 +219,7 @@ def _keep(ctx: ToolContext, output: Output, meta: Json) -> str:
     if output.path is not None:
         meta |= {"truncated": True, "output": files.name_of(ctx, output.path)}
         return f"read(path={meta['output']!r}) has the rest"
-    if _fits(output.data.decode("utf-8", "replace")):
+    if fits(output.data.decode("utf-8", "replace")):
         return ""
     sha256 = ctx.session.blobs.put(output.data)
     meta |= {"truncated": True, "blob": sha256}
@@ -262,7 +229,7 @@ def _keep(ctx: ToolContext, output: Output, meta: Json) -> str:
     return f"read(path={path!r}) has the rest"
 
 
-def _ending(finished: process.Finished, ctx: ToolContext, moved: tuple[Path, Path]) -> str:
+def _ending(finished: Finished, ctx: ToolContext, moved: tuple[Path, Path]) -> str:
     parts = [finished.ending()]
     if finished.strays:
         parts.append(f"{finished.strays} background processes it left were stopped")

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import SkillLoaded
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
 from agent_kernel.tools import files, skills
+from agent_kernel.tools.agent import apart
 from agent_kernel.tools.skills import Skill
 
 DESCRIPTION = (
@@ -49,12 +51,12 @@ def narrowed(skill: Skill, have: Sequence[str]) -> list[str]:
 
 
 async def _forked(skill: Skill, body: str, ctx: ToolContext) -> str | None:
-    """Run the skill as a sub-agent, when it wants that and the roof can; its answer."""
-    spawn = ctx.services.get("fork_skill")
-    if not skill.fork or spawn is None:
+    """Run the skill as a sub-agent, when it wants that and tasks are kept; its answer."""
+    owner = ctx.services.get("owner")
+    if not skill.fork or not isinstance(owner, Agent) or owner.tasks is None:
         return None
-    have = ctx.services.get("tool_names", ())
-    return str(await spawn(skill.name, body, narrowed(skill, have), skill.model))
+    have = [tool.name for tool in owner.tools]
+    return await apart(skill.name, body, narrowed(skill, have), skill.model, ctx)
 
 
 async def run(value: SkillInput, ctx: ToolContext) -> Answer:

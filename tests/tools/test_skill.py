@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.core.events import SkillLoaded
+from agent_kernel.core.events import RequestHeader, SkillLoaded
+from agent_kernel.core.messages import ToolUse
+from agent_kernel.core.query import query
 from agent_kernel.tools import frontmatter, skills
+from agent_kernel.tools.edit import EDIT
+from agent_kernel.tools.read import READ
 from agent_kernel.tools.skill import SKILL
 from tests.tools.conftest import Bench
+from tests.tools.flow import done, flow, parted, result_text, said
 
 HEAD = """---
 name: release-notes
@@ -90,15 +95,16 @@ async def test_a_new_skill_is_there_at_once_and_a_changed_one_is_new(
 
 async def test_a_forked_skill_gets_no_tool_its_parent_lacks(bench: Bench, home: Path) -> None:
     put(bench, ".claude/skills/x", "---\ncontext: fork\nallowed-tools: [Read, Bash]\n---\nbody $1")
-    asked: list[Any] = []
-
-    async def fork_skill(*what: Any) -> str:
-        asked.append(what)
-        return "the child's answer"
-
-    bench.services |= {"fork_skill": fork_skill, "tool_names": ("read", "edit")}
-    assert await bench.text(SKILL, name="x", arguments="a") == "the child's answer"
-    assert asked == [("x", "body a", ["read"], None)]
+    main = [done(ToolUse("s", "skill", {"name": "x", "arguments": "a"})), said("ok")]
+    session, agent = flow(
+        parted(main, {"body a": said("the child's answer")}),
+        bench.workspace,
+        tools=(READ, EDIT, SKILL),
+    )
+    await query(session, agent, "go")
+    assert result_text(session, "s") == "the child's answer"
+    header = next(e for e in session.events if isinstance(e, RequestHeader) and e.agent != "main")
+    assert [tool["name"] for tool in header.tools] == ["read"]
 
 
 async def test_a_broken_skill_is_a_problem_and_no_crash(bench: Bench, home: Path) -> None:
