@@ -1,6 +1,6 @@
 """agent_kernel: a Jupyter kernel whose cells run agent turns, and the tables to analyse them.
 
-Importing it touches no disk and no network and loads no heavy package: public names come at first use.
+Importing it touches no disk or network and loads nothing heavy: names come at first use.
 """
 
 from __future__ import annotations

@@ -211,6 +211,6 @@ def _prompt(question: Question) -> str:
 
 
 def _input(prompt: str) -> str:
-    """Return one typed line. Raises EOFError, NotImplementedError without stdin, KeyboardInterrupt."""
+    """Return a typed line. Raises EOFError, KeyboardInterrupt, or NotImplementedError: no stdin."""
     with keyboard_interrupts():
         return input(prompt)

@@ -1,4 +1,4 @@
-"""Build: the wiring of the roof: settings and environment make an Agent of provider, tools, sections, guard.
+"""Build: the roof's wiring: settings and environment make an Agent of provider, tools and guard.
 
 May not run anything and may not open a connection: clients are made at the first request.
 """

@@ -80,7 +80,7 @@ async def run_cell(bench: Workbench, line: str, body: str) -> None:
 
 
 def read(bench: Workbench, given: Json, body: str) -> Asked:
-    """Return what a cell asks for. Raises UsageError when there is no prompt or a name is missing."""
+    """Return what a cell asks for. Raises UsageError without a prompt or when a name is missing."""
     prompt = filled.fill(body.strip("\n"), bench.shell.user_ns)
     if not prompt.text.strip():
         raise UsageError("the cell holds no prompt; write it under the %%agent line")
@@ -98,7 +98,7 @@ def read(bench: Workbench, given: Json, body: str) -> Asked:
 
 
 def _cell_id(bench: Workbench) -> str | None:
-    """Return the cell's id as the front end says it, else its place in a headless run, else None."""
+    """Return the cell's id as the front end says it, else its place in a headless run, or None."""
     kernel = getattr(bench.shell, "kernel", None)
     if kernel is None:
         return None
@@ -118,7 +118,7 @@ async def _join(bench: Workbench, asked: Asked) -> None:
     await asyncio.shield(asyncio.wrap_future(running.done))
 
 
-# ---- what the cell does -----------------------------------------------------------------------------
+# ---- what the cell does ----------------------------------------------------------------------
 
 
 async def _run(bench: Workbench, asked: Asked, publisher: Publisher) -> None:

@@ -1,6 +1,6 @@
-"""Display: one turn shown under its cell: one display id, coalesced updates, a final static snapshot.
+"""Display: one turn under its cell: one display id, coalesced updates, a final static snapshot.
 
-May not hold a fact: what it shows is folded from the log and from what only streams, each time anew.
+May not hold a fact: what it shows is folded anew from the log and from what only streams.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Publisher:
 class TurnDisplay:
     """The live view of the turn whose first event has index `first` in the session's log.
 
-    Its methods may be called from any thread but the coroutine `run`, which is a task of the runtime.
+    Its methods may be called from any thread, the coroutine `run` apart: a task of the runtime.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class TurnDisplay:
         return fold_turn(events, now, price=price, window=self._window, replayed=replayed)
 
     def finish(self, *, replayed: Replayed | None = None, update: bool = True) -> TurnView:
-        """Show the last, static state, and what its Python drew as outputs of its own; return the view."""
+        """Show the last, static state and, as outputs of their own, its figures; return it."""
         view = self.view(live=False, replayed=replayed)
         data = mime_bundle(view)
         if self._publisher.rich:

@@ -67,11 +67,11 @@ def _tool_of(name: str, value: Any) -> Tool:
     return made
 
 
-# ---- the namespace, turn by turn --------------------------------------------------------------------
+# ---- the namespace, turn by turn -------------------------------------------------------------
 
 
 def attach_namespace(bench: Workbench, session: Session) -> None:
-    """Log what changed in the namespace since the last turn, and tell the model; names and kinds only."""
+    """Log what changed in the namespace since the last turn, and tell the model names and kinds."""
     now = namespace.snapshot(bench.shell.user_ns)
     before = bench.namespace_seen
     if before is None:
@@ -103,7 +103,7 @@ def logged_namespace(session: Session) -> Json:
 def missing_names(
     session: Session, turn: Recorded, space: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], int]:
-    """Return names a turn's Python made that this kernel lacks, and how many such calls there are."""
+    """Return names a turn's Python made that this kernel lacks, and how many calls made them."""
     names: dict[str, None] = {}
     calls: set[str] = set()
     for event in events_from(session, turn.first):

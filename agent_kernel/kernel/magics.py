@@ -15,7 +15,7 @@ from agent_kernel.kernel.workbench import Workbench
 
 
 def find(line: str) -> tuple[Command, list[str]]:
-    """Return the command a line names, and its other words. Raises UsageError naming the nearest."""
+    """Return the command a line names, and its other words. Raises UsageError with the nearest."""
     words = words_of(line) or ["status"]
     name, *rest = words
     command = ALL.get(name)

@@ -1,6 +1,6 @@
-"""Main thread: runs an agent's Python through IPython as a cell would, and gives back all it showed.
+"""Main thread: runs an agent's Python through IPython as a cell would; gives back all it showed.
 
-May not decide whether it may run; what it changes in the process (folder, handlers, streams) is put back.
+May not decide whether it may run; the folder, handlers and streams it changes are put back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PICTURES = ("image/png", "image/jpeg")
 
 @dataclass
 class Ran:
-    """What one run showed: text, rich outputs (mime bundles, the last value last), error, changes."""
+    """What one run showed: text, mime bundles (the last value last), error, changes."""
 
     stdout: str = ""
     stderr: str = ""
@@ -76,7 +76,7 @@ class MainThread:
     async def run_cell(
         self, code: str, timeout: int, progress: Callable[[str], None]
     ) -> CellResult:
-        """Return what `code` gave; an interrupt of it cancels the caller, as one of the turn does."""
+        """Return what `code` gave; an interrupt of it cancels the caller, as the turn's does."""
         loop = asyncio.get_running_loop()
 
         def tell(text: str) -> None:
@@ -100,7 +100,7 @@ class MainThread:
 
 
 class _Run:
-    """One run: started on the main thread, stopped from any other by the signal a person would send."""
+    """One run: started on the main thread, stopped from any other by a person's own signal."""
 
     def __init__(self, shell: Any, code: str, tell: Callable[[str], None]) -> None:
         self._shell, self._code, self._tell = shell, code, tell
@@ -173,7 +173,7 @@ def _short(lines: list[str]) -> str:
 
 @contextmanager
 def _watched(shell: Any, ran: Ran, tell: Callable[[str], None]) -> Iterator[None]:
-    """Capture what the body shows into `ran`, note what it changes in the namespace, put the rest back."""
+    """Capture what the body shows and changes by name into `ran`; put the rest back."""
     from IPython.utils.capture import capture_output
 
     before, began = namespace.snapshot(shell.user_ns), time.monotonic()

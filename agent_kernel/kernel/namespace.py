@@ -1,6 +1,6 @@
-"""Namespace: the names of the kernel's user, their kinds and fingerprints, and what changed between two looks.
+"""Namespace: the user's names, their kinds and fingerprints, and what changed between two looks.
 
-May not show a value: names, types, shapes and hashes alone leave this file, `describe` apart (an act of the person).
+May not show a value: names, types, shapes and hashes leave; `describe` is an act of the person.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
 
 
 def in_words(change: Json) -> str:
-    """Return a change as lines `+ df DataFrame 120 × 8`, `~ model Model`, `- tmp`, "" when there is none."""
+    """Return a change as lines `+ df DataFrame 120 × 8`, `~ model Model`, `- tmp`, or ""."""
     lines = [f"+ {name} {_kind(facts)}" for name, facts in change["added"].items()]
     lines += [f"~ {name} {_kind(facts)}" for name, facts in change["changed"].items()]
     lines += [f"- {name}" for name in change["removed"]]
@@ -105,7 +105,7 @@ def _kind(facts: Json) -> str:
 
 
 def describe(name: str, value: Any) -> str:
-    """Return what a person hands over by writing $`name`: of a frame columns, dtypes, shape, first rows."""
+    """Return what writing $`name` hands over: of a frame columns, dtypes, shape, first rows."""
     columns, dtypes = getattr(value, "columns", None), getattr(value, "dtypes", None)
     if columns is not None and dtypes is not None and hasattr(value, "head"):
         kinds = ", ".join(f"{column} {kind}" for column, kind in zip(columns, dtypes, strict=False))

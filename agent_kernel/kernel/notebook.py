@@ -1,4 +1,4 @@
-"""Notebook: a session's summary folded from a notebook's outputs into its metadata, and the log embedded.
+"""Notebook: a session's summary folded from outputs into the metadata, and the log embedded.
 
 May not read or write a file and may not load nbformat: a notebook is a dict here.
 """
@@ -22,10 +22,10 @@ _NAME = re.compile(r"[^/\\:\x00-\x1f]+\.jsonl")
 
 
 def fold_metadata(nb: Json) -> Json:
-    """Return `nb` with `metadata.agent_kernel` brought up to date from its cells' outputs (log.md §5).
+    """Return `nb` with `metadata.agent_kernel` brought up to date from its cells' outputs.
 
-    The argument is not changed; keys that are not ours stay. A notebook without agent outputs, or with
-    equal ones, comes back equal.
+    The argument is not changed; keys that are not ours stay. A notebook without agent outputs, or
+    with equal ones, comes back equal.
     """
     records = list(_records(nb))
     before = dict(nb.get("metadata", {}).get(KEY) or {})

@@ -1,4 +1,4 @@
-"""Parse: words of a magic line into options and arguments; what is unknown is an error naming the nearest.
+"""Parse: a magic line's options and arguments; what is unknown is an error naming the nearest.
 
 May not do anything: it returns values or raises UsageError.
 """
@@ -58,7 +58,7 @@ class Option:
 def parse(
     words: Sequence[str], options: Sequence[Option], *, most: int = 0
 ) -> tuple[Json, list[str]]:
-    """Return (options by key, the other words). Raises UsageError on what is unknown or over `most`."""
+    """Return (options by key, other words). Raises UsageError on what is unknown or over `most`."""
     by_name = {name: option for option in options for name in option.names}
     found: Json = {}
     rest: list[str] = []

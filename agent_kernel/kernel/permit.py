@@ -97,7 +97,7 @@ class Guard:
         return (self._session.id, self._session.state().turn, name) in self._grants.turns
 
     def rules(self) -> Rules:
-        """Return the command line's rules, the session's grants, and those of the settings files."""
+        """Return the rules of the command line, the session's grants and the settings files."""
         found = self._extra
         for granted in self._session.rules:
             if granted.time < self._grants.since:

@@ -1,4 +1,4 @@
-"""Places: where this notebook's session lies: the log beside the notebook, its branches, the next new one.
+"""Places: where this notebook's session lies: the log beside it, its branches, the next new one.
 
 May not create or remove a file.
 """

@@ -46,7 +46,7 @@ class Runtime:
         return made
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` from the main thread's loop; cancelled, it waits until the work has closed."""
+        """Await `work` from the main thread's loop; cancelled, wait until the work has closed."""
         return await self.wait(self.submit(work))
 
     async def wait(self, job: Submitted[T]) -> T:
@@ -60,7 +60,7 @@ class Runtime:
             raise
 
     def block_on(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work` from blocking code of the main thread, serving its main-thread jobs meanwhile."""
+        """Wait for `work` from blocking code of the main thread, serving its jobs meanwhile."""
         job = self.submit(work)
         self.block_for(job)
         return job.done.result()
@@ -115,7 +115,7 @@ class Runtime:
             tell(made)
 
     def _follow(self, work: Coroutine[Any, Any, Any], tell: Callable[..., None]) -> None:
-        """Run a coroutine of the main thread as a task of its loop, or to its end where none runs."""
+        """Run a coroutine as a task of the main thread's loop, or to its end where none runs."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

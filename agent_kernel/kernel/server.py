@@ -1,6 +1,6 @@
 """Server: the Jupyter server extension whose pre-save hook keeps a notebook's session summary.
 
-May not touch a cell or an output, and may not stop a save: a notebook it cannot read is left as it is.
+May not touch a cell or an output nor stop a save: what it cannot read is left as it is.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _as_node(value: Json, like: Any) -> Any:
 def _load_jupyter_server_extension(serverapp: Any) -> None:
     """Join the contents manager's pre-save hooks, beside those of others.
 
-    Another extension may put its own manager in the place of this one while all are loaded, as jupytext
-    does; so it is looked at again once the server runs.
+    Another extension may put its own manager in the place of this one while all are loaded, as
+    jupytext does; so it is looked at again once the server runs.
     """
     known = serverapp.contents_manager
     known.register_pre_save_hook(fold_before_save)

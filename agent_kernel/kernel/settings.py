@@ -30,7 +30,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Key:
-    """One setting: `read` turns text into its value; `reach` says what a project's file may do to it."""
+    """One setting: `read` makes its value of text; `reach` says what a project's file may do."""
 
     name: str
     default: Any
@@ -104,7 +104,7 @@ class Found:
 
 
 class Settings:
-    """The settings of one session: option, session, environment, project file, user file, default."""
+    """One session's settings: option, session, environment, project file, user file, default."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Settings:
         self._files: dict[Path, tuple[float, Json]] = {}
 
     def get(self, name: str, option: Any = None) -> Any:
-        """Return the value that counts. Raises SettingsError on an unknown key or an unreadable value."""
+        """Return the value that counts. Raises SettingsError on an unknown key or a bad value."""
         return next(f.value for f in self.explain(name, option) if not f.why)
 
     def explain(self, name: str, option: Any = None) -> list[Found]:

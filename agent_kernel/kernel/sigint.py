@@ -1,4 +1,4 @@
-"""Sigint: an interrupt wakes a waiting cell at once, on the kernel subclass and on a stock ipykernel.
+"""Sigint: an interrupt wakes a waiting cell at once, on our kernel and on a stock ipykernel.
 
 May not touch any other handler: what was installed before is put back after each cell.
 """
@@ -36,7 +36,7 @@ def cancel_on_sigint(_kernel: Any, future: asyncio.Future[Any]) -> Iterator[None
 
 
 def wake_on_interrupt(kernel: Any) -> bool:
-    """Give a stock kernel the same interrupt; False when it has no such place (another ipykernel)."""
+    """Give a stock kernel the same interrupt; False when it has no such place."""
     if not hasattr(kernel, "_cancel_on_sigint"):
         return False
     kernel._cancel_on_sigint = types.MethodType(cancel_on_sigint, kernel)
@@ -45,7 +45,7 @@ def wake_on_interrupt(kernel: Any) -> bool:
 
 @contextmanager
 def keyboard_interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt in the body, as in a plain Python cell; main thread only."""
+    """Let SIGINT raise KeyboardInterrupt in the body, as in a plain cell; main thread only."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -11,7 +11,7 @@ _CELL = re.compile(r"%%agent(?=\s|$)")
 
 
 def agent_cells(lines: list[str]) -> list[str]:
-    """Return the lines of a `%%agent` cell as one `await`; IPython has no async magics of its own."""
+    """Return the lines of a `%%agent` cell as one `await`: IPython has no async magics."""
     first = next((at for at, line in enumerate(lines) if line.strip()), None)
     if first is None or not _CELL.match(lines[first]):
         return lines
@@ -24,7 +24,7 @@ _LINE = re.compile(r"%agent(?=\s|$)")
 
 
 def agent_lines(lines: list[str]) -> list[str]:
-    """Return a cell of `%agent` lines, blanks and comments as awaited calls, so that clicks are served."""
+    """Return a cell of `%agent` lines, blanks and comments as awaits, so that clicks are served."""
     texts = [line.strip() for line in lines]
     if not any(_LINE.match(text) for text in texts):
         return lines

@@ -1,4 +1,4 @@
-"""Turns: the recorded turns of a log: their events, key, record for the notebook, and what a re-run does.
+"""Turns: a log's recorded turns: events, key, record for the notebook, and what a re-run does.
 
 May not send or append anything.
 """
@@ -28,7 +28,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Recorded:
-    """One turn of a log: the index of its first event, its start, and its end (None = still open)."""
+    """One turn of a log: the index of its first event, its start, its end (None = still open)."""
 
     first: int
     start: TurnStart
@@ -41,7 +41,7 @@ class Recorded:
 
 
 def turn_key(prompt: Any, model: str, settings: Json) -> str:
-    """Return 32 hex digits of prompt, model and settings: equal ones are the same turn (kernel.md §4)."""
+    """Return 32 hex digits of prompt, model and settings: equal ones are the same turn."""
     value = {"prompt": prompt, "model": model, "settings": settings}
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
@@ -69,7 +69,7 @@ def turn_number(session: Session, number: int) -> Recorded:
 
 
 def events_from(session: Session, first: int) -> list[Event]:
-    """Return the events of the turn that begins at index `first`, its agents' among them, to its end."""
+    """Return the events of the turn that begins at index `first`, its agents' among them."""
     events = session.events
     agent = events[first].agent
     out: list[Event] = []
@@ -125,7 +125,12 @@ def _spent(events: Sequence[Event]) -> tuple[Usage, float | None, str | None]:
 
 def _compactions(events: Sequence[Event]) -> list[Json]:
     return [
-        {"seq": e.seq, "kind": e.compaction_id, "before": e.tokens.get("pre"), "after": e.tokens.get("post")}
+        {
+            "seq": e.seq,
+            "kind": e.compaction_id,
+            "before": e.tokens.get("pre"),
+            "after": e.tokens.get("post"),
+        }
         for e in events
         if isinstance(e, CompactionEnd) and e.status == "committed"
     ]  # fmt: skip
@@ -133,7 +138,7 @@ def _compactions(events: Sequence[Event]) -> list[Json]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What running a cell does: a new turn, the recorded one shown, the open one gone on with, or a fork.
+    """What running a cell does: a new turn, the recorded one shown, the open one continued, a fork.
 
     `turn` is the recorded turn it is about; `later` are the turns that stay on the former branch.
     """

@@ -138,14 +138,17 @@ class Workbench:
 
     def built(self, options: build.Options, *, ask: bool = True) -> build.Built:
         """Return the agent of the open session with this kernel's services."""
+        session = self.session
         return build.built(
-            self.session,
+            session,
             self.settings,
             options,
             services=self.services(),
             notebook=lambda: str(self.notebook or ""),
             ask=self.approver.ask if ask and self.approver.reachable else None,
             grants=self.grants,
+            tasks=self.tasks,
+            providers=self.providers,
         )
 
     def services(self) -> Json:

@@ -1,6 +1,6 @@
 """Sections: the named parts of the prompt, one file each; ALL keeps the documented order.
 
-May not put text into a request: static ones become the system text, the others attachments in the log.
+May not put text into a request: static ones are the system text, others attachments in the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Environment: where this runs, said when it changes: folder, mode, system, day, Python, chosen names.
+"""Environment: where this runs, said when it changes: folder, mode, system, day, Python, names.
 
 May not send a variable that is not on the allow list, nor a clock finer than a day.
 """
