@@ -14,6 +14,7 @@ import pytest
 from agent_kernel.tools import engine, lsp_server
 from agent_kernel.tools.grep import GREP
 from agent_kernel.tools.lsp import LSP
+from agent_kernel.tools.lsp_view import PLACES
 from tests.conftest import ROOT
 from tests.tools.conftest import Bench
 
@@ -37,6 +38,10 @@ def symbols() -> list[str]:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 defined[node.name] += 1
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined[node.id] += 1  # a variable of that name is another symbol
+            elif isinstance(node, ast.arg):
+                defined[node.arg] += 1
     core = [
         node.name
         for path in sorted((PACKAGE / "core").glob("*.py"))
@@ -46,7 +51,7 @@ def symbols() -> list[str]:
     return [
         name
         for name in sorted(core)
-        if defined[name] == 1 and len(re.findall(rf"\b{name}\b", text)) >= 3
+        if defined[name] == 1 and 3 <= len(re.findall(rf"\b{name}\b", text)) <= PLACES // 2
     ][:: max(1, len(core) // (2 * SYMBOLS))][:SYMBOLS]
 
 
