@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 NOT_WRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM)
@@ -75,6 +75,17 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
         view = view[took:]
 
 
+def _large(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of about a MiB: one system call for many lines."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        if len(held) >= 1 << 20:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
+
+
 def make_folder(files: Files, path: Path) -> None:
     """Make a folder and those above it, each entry on the disk."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -90,7 +101,7 @@ def write_whole(files: Files, path: Path, data: bytes | Iterable[bytes], mode: i
     fd, temp = files.open_temp(path.parent, path.name)
     try:
         os.fchmod(fd, mode)
-        for piece in (data,) if isinstance(data, bytes) else data:
+        for piece in (data,) if isinstance(data, bytes) else _large(data):
             write_all(files, fd, piece)
         files.sync(fd)
         files.replace(temp, path)

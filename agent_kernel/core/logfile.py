@@ -169,12 +169,10 @@ class LogFile:
             return
         try:
             self._take(fd)
-        except OSError as error:
+        except (OSError, LogError) as error:
             self._files.close(fd)
-            raise self._full(error) from error
-        except LogError:
-            self._files.close(fd)
-            raise
+            self._unlock()
+            raise (self._full(error) if isinstance(error, OSError) else error) from error
         self._fd = fd
 
     def _take(self, fd: int) -> None:
