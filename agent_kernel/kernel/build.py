@@ -25,7 +25,9 @@ from agent_kernel.kernel.permit import Grants, Guard
 from agent_kernel.kernel.settings import Settings
 from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
+from agent_kernel.providers.keys import Key, find_key
 
+Kept = dict[tuple[Choice, Key | None], Provider]  # the providers of a kernel, made at first use
 LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
 
 
@@ -97,7 +99,7 @@ def built(
     ask: Any = None,
     grants: Grants | None = None,
     tasks: Tasks | None = None,
-    providers: dict[Choice, Provider] | None = None,
+    providers: Kept | None = None,
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
@@ -133,13 +135,14 @@ def profile_for(choice: Choice) -> ModelProfile:
     return profile_of(choice.model, BY_NAME[choice.endpoint])
 
 
-def _provider(choice: Choice, settings: Settings, kept: dict[Choice, Provider] | None) -> Provider:
+def _provider(choice: Choice, settings: Settings, kept: Kept | None) -> Provider:
     """Return the provider of a choice: one client and its connections for all turns of a kernel."""
-    if kept is not None and choice in kept:
-        return kept[choice]
+    held = (choice, find_key(settings.env))  # a key that was mended is used at once
+    if kept is not None and held in kept:
+        return kept[held]
     made = provider_of(choice, settings.env)
     if kept is not None:
-        kept[choice] = made
+        kept[held] = made
     return made
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from agent_kernel.core.events import SessionResume
 from agent_kernel.core.messages import Json
-from agent_kernel.core.model import Provider
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks, lose_tasks
 from agent_kernel.kernel import build, places
@@ -22,7 +21,6 @@ from agent_kernel.kernel.mainthread import MainThread
 from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
 from agent_kernel.kernel.settings import Settings
-from agent_kernel.providers import Choice
 
 
 class OpenNotebook:
@@ -76,7 +74,7 @@ class Workbench:
         self._resumed = False
         self.tasks: Tasks | None = None
         self.main = MainThread(self.runtime, shell, self._drawn)
-        self.providers: dict[Choice, Provider] = {}
+        self.providers: build.Kept = {}
         self._pid = os.getpid()
 
     # ---- where we are ----------------------------------------------------------------------------
