@@ -9,6 +9,7 @@ from agent_kernel.providers.cassette import Cassette
 from agent_kernel.providers.choose import DEFAULT_MODEL, SMALL_MODEL, Choice, Wish, choose
 from agent_kernel.providers.demo import Demo, answer, demo_server_answer
 from agent_kernel.providers.endpoints import BY_NAME, endpoint_of
+from agent_kernel.providers.gate import Gate
 from agent_kernel.providers.keys import Key, find_key
 from agent_kernel.providers.local import look_local
 from agent_kernel.providers.profiles import profile_of
@@ -16,8 +17,8 @@ from agent_kernel.providers.retry import Retrying
 from agent_kernel.providers.scripted import Scripted, scripted
 from agent_kernel.providers.watchdog import Watchdog
 
-# Who answers, then the wrappers in the order they lie around it: retry(watchdog(cassette(…))).
-ALL = (Anthropic, Demo, Scripted, Retrying, Watchdog, Cassette)
+# Who answers, then the wrappers in the order they lie around it: retry(gate(watchdog(cassette(…)))).
+ALL = (Anthropic, Demo, Scripted, Retrying, Gate, Watchdog, Cassette)
 
 __all__ = [
     "ALL",
@@ -28,6 +29,7 @@ __all__ = [
     "Cassette",
     "Choice",
     "Demo",
+    "Gate",
     "Key",
     "Retrying",
     "Scripted",

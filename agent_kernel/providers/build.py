@@ -14,6 +14,7 @@ from agent_kernel.providers.cassette import Cassette
 from agent_kernel.providers.choose import Choice
 from agent_kernel.providers.demo import Demo
 from agent_kernel.providers.endpoints import endpoint_of
+from agent_kernel.providers.gate import Gate
 from agent_kernel.providers.keys import find_key
 from agent_kernel.providers.retry import Retrying
 from agent_kernel.providers.watchdog import Watchdog
@@ -27,7 +28,7 @@ def build(
     cassette: Cassette | None = None,
     demo_delay: float = 0.0,
 ) -> Provider:
-    """Return retry(watchdog(cassette(anthropic))) for a host, or the demo as it is.
+    """Return retry(gate(watchdog(cassette(anthropic)))) for a host, or the demo as it is.
 
     `env` is where the key is read from; `endpoint` sets fields by hand (`name`, `betas`, `first`).
     """
@@ -40,4 +41,4 @@ def build(
         wrap=cassette.wrap if cassette else None,
         keyless=cassette is not None and cassette.offline,
     )
-    return Retrying(Watchdog(inner))
+    return Retrying(Gate(Watchdog(inner)))

@@ -15,6 +15,7 @@ from agent_kernel.providers import (
     Cassette,
     Choice,
     Demo,
+    Gate,
     Key,
     Retrying,
     Watchdog,
@@ -119,11 +120,13 @@ def test_the_wrappers_lie_in_their_one_order() -> None:
     env = {"ANTHROPIC_API_KEY": SECRET}
     provider = build(choose(env=env), env)
     assert isinstance(provider, Retrying)
-    assert isinstance(provider.inner, Watchdog)
-    assert isinstance(provider.inner.inner, Anthropic)
+    gate = provider.inner
+    assert isinstance(gate, Gate)
+    assert isinstance(gate.inner, Watchdog)
+    assert isinstance(gate.inner.inner, Anthropic)
     assert provider.name == "anthropic"
     assert provider.endpoint == BY_NAME["anthropic"]
-    assert SECRET not in repr(vars(provider.inner.inner))
+    assert SECRET not in repr(vars(gate.inner.inner))
     assert isinstance(build(choose(), {}), Demo)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_kernel.core.messages import Text, ToolUse
 from agent_kernel.core.model import Provider, ProviderError
-from agent_kernel.providers import Demo, Retrying, Watchdog, scripted
+from agent_kernel.providers import Demo, Gate, Retrying, Watchdog, scripted
 from agent_kernel.testing import MessagesServer
 from agent_kernel.testing.contract import ProviderContract
 from tests.providers.kit import anthropic_of
@@ -60,10 +60,10 @@ class TestWrapped(TestAnthropic):
     """The wrappers keep the contract of what they wrap."""
 
     def answering(self) -> Provider:
-        return Retrying(Watchdog(super().answering()))
+        return Retrying(Gate(Watchdog(super().answering())))
 
     def failing(self) -> Provider:
-        return Retrying(Watchdog(super().failing()))
+        return Retrying(Gate(Watchdog(super().failing())))
 
     def slow(self) -> Provider:
-        return Retrying(Watchdog(super().slow()))
+        return Retrying(Gate(Watchdog(super().slow())))
