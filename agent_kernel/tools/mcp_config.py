@@ -75,9 +75,7 @@ def read(
         raise ValueError(f"{path.name} is no JSON: {error}") from None
     servers = data.get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
-        raise ValueError(  # noqa: TRY004 - the file is wrong, not a call
-            f"{path.name} has no object `mcpServers`"
-        )
+        raise ValueError(f"{path.name} has no object `mcpServers`")
     found: list[ServerConfig] = []
     problems: list[str] = []
     for name in sorted(servers):
