@@ -13,7 +13,9 @@ from agent_kernel.frames import (
     blocks,
     calls,
     compactions,
+    facts,
     frames,
+    items,
     reconcile,
     records,
     sessions,
@@ -22,10 +24,11 @@ from agent_kernel.frames import (
     turns,
     work,
 )
-from agent_kernel.frames.frames import Frames, Live, StaleSource
+from agent_kernel.frames.frames import Frames, Live
 from agent_kernel.frames.load import Builder
 from agent_kernel.frames.reader import Reader, Readers
 from agent_kernel.frames.scan import Paths
+from agent_kernel.frames.texts import StaleSource
 
 ALL: dict[str, Builder] = {
     "sessions": sessions.build,
@@ -36,6 +39,8 @@ ALL: dict[str, Builder] = {
     "turns": turns.build,
     "steps": steps.build,
     "compactions": compactions.build,
+    "compaction_items": items.build,
+    "facts": facts.build,
     "files": work.files,
     "subagents": work.subagents,
     "tasks": work.tasks,

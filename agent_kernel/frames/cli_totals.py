@@ -17,7 +17,7 @@ from agent_kernel.frames.issues import severity
 from agent_kernel.frames.reader import Readers
 from agent_kernel.frames.scan import find, find_readers
 from agent_kernel.frames.store import Store
-from agent_kernel.frames.totals import BY, priced, totals
+from agent_kernel.frames.totals import BY, notes, priced, totals
 
 _HEADS = ("calls", "input", "output", "write 5m", "write 1h", "read", "usd")
 _FIELDS = ("calls", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -94,30 +94,9 @@ def _table(result: dict[str, Any]) -> str:
         + "\n"
         for line in cells
     )
-    return text + "".join(f"{line}\n" for line in _notes(result))
+    return text + "".join(f"{line}\n" for line in notes(result))
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     usd = row["usd"]
     return [*(f"{row[name]:,}" for name in _FIELDS), "unknown" if usd is None else f"{usd:,.2f}"]
-
-
-def _notes(result: dict[str, Any]) -> list[str]:
-    """Return the lines that say what the sum lacks."""
-    lines = []
-    note, total = result["output_note"], result["total"]
-    if note["not_final_calls"] > 0.05 * max(1, total["calls"]):
-        lines.append(
-            f"output is under-recorded in {note['not_final_calls']:,} calls: "
-            f"${total['usd'] or 0:,.2f} recorded, about ${note['usd_best']:,.2f} "
-            f"({note['usd_low']:,.2f}-{note['usd_high']:,.2f})"
-        )
-    lines += [
-        f"${total['usd'] or 0:,.2f} + {one['tokens']:,} tokens without a price"
-        f" ({one['model'] or 'no model'})"
-        for one in result["unpriced"]
-    ]
-    if result["issues"]:
-        found = ", ".join(f"{code} {count}" for code, count in result["issues"].items())
-        lines.append(f"issues: {found}")
-    return [*lines, f"files: {result['files']}"]

@@ -253,7 +253,7 @@ reread_tokens i tokens of those reads
 seconds f seconds it took
 payback_calls f calls until it paid for itself
 paid_back b - it did before the next one
-fur f - share of facts used later that the summary lost
+fur f - share of facts used later that summary or kept text holds
 flags L - detectors that fired
 """,
     "compaction_items": """

@@ -10,16 +10,27 @@ from typing import Any
 
 from agent_kernel.frames.assemble import Mark, Session
 from agent_kernel.frames.blocks import compaction_id
+from agent_kernel.frames.facts import around, recall
 from agent_kernel.frames.load import Load, estimate
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.rereads import windows
-from agent_kernel.frames.schema import of_rows
+from agent_kernel.frames.schema import names, of_rows
 
 NEAR = 15 * 60_000  # a summary call ends at most this many ms before its boundary line
 
 
 def build(load: Load) -> Columns:
-    """Return one row a compaction, by session and order."""
+    """Return one row a compaction, by session and order, with the recall of its summary."""
+    told = load.once(around)
+    found = []
+    for row in load.once(rows_of):
+        here = told.get((row["session_id"], row["seq"]))
+        found.append({**row, "fur": None if here is None else recall(here)})
+    return of_rows("compactions", found)
+
+
+def rows_of(load: Load) -> list[dict[str, Any]]:
+    """Return the rows without what needs text."""
     load.records  # noqa: B018 - the chain must be known
     calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in load.rows("calls"):
@@ -48,7 +59,8 @@ def build(load: Load) -> Columns:
                 row |= again.get((session.id, mark.rec.seq or 0), {})
                 row |= _payback(load, row, calls[session.id])
             rows.append(row)
-    return of_rows("compactions", rows)
+    blank = dict.fromkeys(names("compactions"))
+    return [{**blank, **row} for row in rows]
 
 
 def _row(

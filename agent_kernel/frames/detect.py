@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from agent_kernel.frames.compactions import rows_of
 from agent_kernel.frames.load import Load
 
 Row = dict[str, Any]
@@ -44,7 +45,7 @@ def findings(load: Load, limits: Limits | None = None) -> list[Finding]:
     given = limits or Limits()
     calls = _main_calls(load)
     boundaries: dict[str, list[Row]] = defaultdict(list)
-    for row in load.rows("compactions"):
+    for row in load.once(rows_of):
         if row["kind"] != "micro" and row["status"] == "committed":
             boundaries[row["session_id"]].append(row)
     found: list[Finding] = []

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from zlib import crc32
 
+from agent_kernel.frames.assemble import Rec
 from agent_kernel.frames.cache import RAW, Cache, available, fingerprint
 from agent_kernel.frames.chain import Chain
+from agent_kernel.frames.ledger import BUCKETS
 from agent_kernel.frames.load import Builder, Load
 from agent_kernel.frames.own import live_parts
 from agent_kernel.frames.reader import Readers
 from agent_kernel.frames.reconcile import count, with_switches
 from agent_kernel.frames.scan import File, Found, Paths, find, find_readers
-from agent_kernel.frames.schema import frame
+from agent_kernel.frames.schema import frame, schema
 from agent_kernel.frames.show import write_parquet
 from agent_kernel.frames.sql import query
 from agent_kernel.frames.store import Store
-from agent_kernel.frames.totals import totals
-from agent_kernel.frames.unpack import opened
+from agent_kernel.frames.texts import Texts
+from agent_kernel.frames.totals import notes, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,10 +49,6 @@ class Live(Protocol):
     @property
     def events(self) -> Iterable[Wired | Mapping[str, Any]]:
         """The events so far, in seq order."""
-
-
-class StaleSource(Exception):
-    """The bytes a row came from are not what they were; load again."""
 
 
 class Frames:
@@ -153,27 +151,34 @@ class Frames:
 
         Raises StaleSource when the file changed there, ValueError for rows without record_id.
         """
+        texts = Texts(self.load.store)
+        return [texts.raw(rec) for rec in self._recs(rows)]
+
+    def text(self, rows: pd.DataFrame) -> list[str]:
+        """Return the text behind rows of blocks, or of whole records for rows without `block`.
+
+        Raises StaleSource when the file changed there, ValueError for rows without record_id.
+        """
+        texts = Texts(self.load.store)
+        if "sha" in rows:
+            pairs = zip(self._recs(rows), rows["sha"].tolist(), strict=True)
+            return [
+                texts.blocks(rec, [sha if isinstance(sha, str) else None])[0] for rec, sha in pairs
+            ]
+        held: dict[int, list[str]] = {}
+        for block in self.load.blocks:
+            held.setdefault(block["rec"].id, []).append(block["sha"])
+        return ["\n".join(texts.blocks(rec, held.get(rec.id, ()))) for rec in self._recs(rows)]
+
+    def _recs(self, rows: pd.DataFrame) -> list[Rec]:
         if "record_id" not in rows:
             raise ValueError(
                 "these rows have no record_id; take them from records, calls or blocks"
             )
-        return [self._raw(int(one)) for one in rows["record_id"]]
-
-    def _raw(self, record_id: int) -> dict[str, Any]:
-        rec = self.load.by_id.get(record_id)
-        if rec is None:
-            raise KeyError(f"record {record_id} is not in this load")
-        if self.load.store.live:
-            return dict(self.load.store.events[rec.seq])
-        path = self.load.store.files[rec.file].path
-        stream, _ = opened(path)
-        with stream:
-            stream.seek(rec.offset)
-            line = stream.read(rec.bytes)
-        if rec.crc and crc32(line.rstrip()) != rec.crc:
-            raise StaleSource(f"{path!r} changed at byte {rec.offset}; load it again")
-        value = json.loads(line.decode("utf-8-sig"), strict=False)
-        return value if isinstance(value, dict) else {}
+        found = [self.load.by_id.get(int(one)) for one in rows["record_id"]]
+        if None in found:
+            raise ValueError("a record_id is not of this load; take the rows from its own tables")
+        return [rec for rec in found if rec is not None]
 
     def save(self, folder: str | Path) -> list[str]:
         """Write one Parquet file a table into `folder` and return their paths.
@@ -200,6 +205,28 @@ class Frames:
         text = f"select row_number_ from {name} where {where} order by row_number_"  # noqa: S608
         return [int(one) for one in query(text, [name], lambda _: numbered)["row_number_"]]
 
+    def filter(
+        self, session_id: Iterable[str] | None = None, since: str | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Return every table with only the rows of these sessions, and of times from `since` on.
+
+        `since` is ISO 8601; tables without a session, or without a time, keep all such rows.
+        """
+        import pandas as pd
+
+        wanted = None if session_id is None else set(session_id)
+        start = None if since is None else pd.Timestamp(since, tz="UTC")
+        out: dict[str, pd.DataFrame] = {}
+        for name in self._tables:
+            held = self.table(name)
+            if wanted is not None and "session_id" in held:
+                held = held[held["session_id"].isin(wanted)]
+            when = next((c.name for c in schema(name) if c.dtype == "t"), None)
+            if start is not None and when is not None:
+                held = held[(held[when] >= start) | held[when].isna()]
+            out[name] = held.reset_index(drop=True)
+        return out
+
     def __repr__(self) -> str:
         total = self.totals()
         harnesses = sorted({file.reader for file in self.load.store.files})
@@ -209,6 +236,37 @@ class Frames:
             f"<Frames: {sessions} sessions, {total['total']['calls']:,} calls, "
             f"{'unknown dollars' if usd is None else f'${usd:,.2f}'}, "
             f"{sum(total['issues'].values())} issues, from {', '.join(harnesses) or 'nothing'}>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        """Return the line, the totals by model and what the sums lack."""
+        total = self.totals()
+        lines = [f"**{str(self)[1:-1]}**", "", "| model | calls | tokens in | out | $ |"]
+        lines.append("| --- | ---: | ---: | ---: | ---: |")
+        for row in [*total["models"], {**total["total"], "model": "total"}]:
+            inside = sum(row[name] for name in BUCKETS if name != "output")
+            usd = "unknown" if row["usd"] is None else f"{row['usd']:,.2f}"
+            model = escape(str(row["model"])).replace("|", "\\|")
+            lines.append(f"| {model} | {row['calls']:,} | {inside:,} | {row['output']:,} | {usd} |")
+        return "\n".join([*lines, "", *(f"{note}  " for note in notes(total))])
+
+    def _repr_html_(self) -> str:
+        """Return what the Markdown says as one HTML table, every name escaped."""
+        total = self.totals()
+        rows = [*total["models"], {**total["total"], "model": "total"}]
+        body = "".join(
+            f"<tr><td>{escape(str(row['model']))}</td><td>{row['calls']:,}</td>"
+            f"<td>{sum(row[name] for name in BUCKETS if name != 'output'):,}</td>"
+            f"<td>{row['output']:,}</td>"
+            f"<td>{'unknown' if row['usd'] is None else format(row['usd'], ',.2f')}</td></tr>"
+            for row in rows
+        )
+        said = "<br>".join(escape(note) for note in notes(total))
+        names = ", ".join(self._tables)
+        return (
+            f"<p><b>{escape(str(self)[1:-1])}</b></p><table><thead><tr><th>model</th><th>calls</th>"
+            f"<th>tokens in</th><th>out</th><th>$</th></tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{said}</p><p>tables: {names}</p>"
         )
 
 

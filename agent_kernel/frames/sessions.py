@@ -10,6 +10,7 @@ from typing import Any
 
 from agent_kernel.core.prices import context_window
 from agent_kernel.frames.assemble import Session
+from agent_kernel.frames.compactions import rows_of
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.output import bounds
 from agent_kernel.frames.reader import Columns
@@ -20,8 +21,9 @@ from agent_kernel.frames.turns import SUMS, total
 
 def build(load: Load) -> Columns:
     """Return one row a session, by first appearance."""
-    names = ("calls", "tools", "turns", "compactions", "subagents")
-    tables = {name: _by_session(load, name) for name in names}
+    names = ("calls", "tools", "turns", "subagents")
+    tables = {name: _grouped(load.rows(name)) for name in names}
+    tables["compactions"] = _grouped(load.once(rows_of))
     issues = Counter(row["session_id"] for row in load.rows("issues"))
     low, high = _bounds(load)
     rows = []
@@ -39,9 +41,9 @@ def build(load: Load) -> Columns:
     return of_rows("sessions", rows)
 
 
-def _by_session(load: Load, table: str) -> dict[str, list[dict[str, Any]]]:
+def _grouped(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in load.rows(table):
+    for row in rows:
         found[row["session_id"]].append(row)
     return found
 

@@ -149,3 +149,24 @@ def _note(book: PriceBook, calls: Sequence[Call]) -> dict[str, Any]:
         sums["usd_low"] += dollars_with(book, call, low) or 0.0
         sums["usd_high"] += dollars_with(book, call, high) or 0.0
     return {"not_final_calls": len(loose), **sums}
+
+
+def notes(result: dict[str, Any]) -> list[str]:
+    """Return the lines that say what the sum lacks."""
+    lines = []
+    note, total = result["output_note"], result["total"]
+    if note["not_final_calls"] > 0.05 * max(1, total["calls"]):
+        lines.append(
+            f"output is under-recorded in {note['not_final_calls']:,} calls: "
+            f"${total['usd'] or 0:,.2f} recorded, about ${note['usd_best']:,.2f} "
+            f"({note['usd_low']:,.2f}-{note['usd_high']:,.2f})"
+        )
+    lines += [
+        f"${total['usd'] or 0:,.2f} + {one['tokens']:,} tokens without a price"
+        f" ({one['model'] or 'no model'})"
+        for one in result["unpriced"]
+    ]
+    if result["issues"]:
+        found = ", ".join(f"{code} {count}" for code, count in result["issues"].items())
+        lines.append(f"issues: {found}")
+    return [*lines, f"files: {result['files']}"]

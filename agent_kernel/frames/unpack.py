@@ -5,7 +5,6 @@ May not load a whole file.
 
 from __future__ import annotations
 
-import gzip
 import io
 import zlib
 from contextlib import ExitStack
@@ -68,10 +67,43 @@ def _open(path: str, stack: ExitStack) -> Any:
     magic = raw.read(4)
     raw.seek(0)
     if magic[:2] == b"\x1f\x8b":
-        return stack.enter_context(gzip.GzipFile(fileobj=raw))
+        return _Gzip(raw)
     if magic == b"\x28\xb5\x2f\xfd":
         return _Zstd(raw)
     return raw
+
+
+class _Gzip:
+    """A gzip file of any number of members; what was unpacked before damage is given first."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._member: Any = None
+        self._given = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` unpacked bytes, b"" at the end.
+
+        Raises EOFError when the last member is cut, zlib.error for what is no gzip.
+        """
+        while True:
+            piece = self._given or self._raw.read(PIECE)
+            if not piece:
+                if self._member is not None:
+                    raise EOFError("the last gzip member is cut")
+                return b""
+            if self._member is None:
+                piece = piece.lstrip(b"\0")  # padding between members, as gzip itself passes over
+                self._given = b""
+                if not piece:
+                    continue
+                self._member = zlib.decompressobj(wbits=31)
+            out: bytes = self._member.decompress(piece, size)
+            self._given = self._member.unconsumed_tail
+            if self._member.eof:
+                self._given, self._member = self._member.unused_data, None
+            if out:
+                return out
 
 
 class _Zstd:

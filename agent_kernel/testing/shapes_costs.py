@@ -124,3 +124,26 @@ def carried_result(folder: Path) -> Expected:
     s.answer(3, [said("done")], calls[2])
     s.write(folder)
     return expected(*calls, tables={"tools": {"carried_calls": [2]}})
+
+
+def facts_around_a_compaction(folder: Path) -> Expected:
+    """67: values are facts and keys are not; a relative path is the same path; one fact is lost."""
+    s = Script()
+    s.user("fix it")
+    call: Buckets = (5, 30, 1000, 0, 0)
+    s.answer(1, [use("Grep", 1, path="/home/dev/project/src/app.py", output_mode="count")], call)
+    s.result(1, "in parseConfig and readBytes, status in_progress")
+    s.boundary()
+    s.summary("We worked on src/app.py and parseConfig.")
+    s.answer(2, [use("Edit", 2, file_path="src/app.py", new_string="parseConfig readBytes")], call)
+    s.result(2, "done")
+    s.write(folder)
+    table = {
+        "kind": ["path", "identifier", "identifier"],
+        "value": ["src/app.py", "parseConfig", "readBytes"],
+        "in_summary": [True, True, False],
+        "used_after": [True, True, True],
+        "lost": [False, False, True],
+    }
+    row = {"fur": [2 / 3]}
+    return expected(call, call, tables={"facts": table, "compactions": row})
