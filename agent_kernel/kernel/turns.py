@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from agent_kernel.core.events import (
     AssistantMessage,
@@ -40,6 +41,12 @@ class Recorded:
         return self.start.turn or 0
 
 
+# By session and agent: how many events were looked at and the turns in them; a log only grows.
+_LOOKED: WeakKeyDictionary[Session, dict[str, tuple[int, tuple[Recorded, ...]]]] = (
+    WeakKeyDictionary()
+)
+
+
 def turn_key(prompt: Any, model: str, settings: Json) -> str:
     """Return 32 hex digits of prompt, model and settings: equal ones are the same turn."""
     value = {"prompt": prompt, "model": model, "settings": settings}
@@ -47,15 +54,20 @@ def turn_key(prompt: Any, model: str, settings: Json) -> str:
 
 
 def recorded(session: Session, agent: str = "main") -> list[Recorded]:
-    """Return the turns of `agent` in order."""
-    out: list[Recorded] = []
-    for index, event in enumerate(session.events):
+    """Return the turns of `agent` in order; a log read once is read on from there."""
+    looks = _LOOKED.setdefault(session, {})
+    seen, before = looks.get(agent, (0, ()))
+    out = [*before]
+    events, total = session.events, len(session.events)
+    for index in range(seen, total):
+        event = events[index]
         if event.agent != agent:
             continue
         if isinstance(event, TurnStart):
             out.append(Recorded(index, event, None))
         elif isinstance(event, TurnEnd) and out:
             out[-1] = Recorded(out[-1].first, out[-1].start, event)
+    looks[agent] = (total, tuple(out))
     return out
 
 
