@@ -248,7 +248,7 @@ class Frames:
             usd = "unknown" if row["usd"] is None else f"{row['usd']:,.2f}"
             model = escape(str(row["model"])).replace("|", "\\|")
             lines.append(f"| {model} | {row['calls']:,} | {inside:,} | {row['output']:,} | {usd} |")
-        return "\n".join([*lines, "", *(f"{note}  " for note in notes(total))])
+        return "\n".join([*lines, "", *(f"{escape(note)}  " for note in notes(total))])
 
     def _repr_html_(self) -> str:
         """Return what the Markdown says as one HTML table, every name escaped."""
