@@ -216,30 +216,32 @@ class Log:
 
     # ---- durability ------------------------------------------------------------------------------
 
-    def _sync_now(self) -> None:
-        """Sync what was written before this began; in the syncer's thread."""
+    def _sync_to(self, wanted: int) -> None:
+        """Sync unless `wanted` is on the disk by now: many who wait share one; in the syncer's
+        thread."""
         last = self.next_seq - 1
-        if self._file is not None and self._synced < last:
+        if self._file is not None and self._synced < wanted:
             self._file.sync()
             self._synced = last
 
     def _sync_idle(self) -> None:
         """Sync what no one waits for; a failure is said, and the next append goes to a new file."""
         try:
-            self._sync_now()
+            self._sync_to(self.next_seq - 1)
         except LogError as error:
             self.notices.append(str(error))
 
     def _syncing(self) -> Future[None] | None:
         """Begin a sync, or None when everything is on the disk."""
-        if self.path is None or self._synced >= self.next_seq - 1 or self._writer is None:
+        wanted = self.next_seq - 1
+        if self.path is None or self._synced >= wanted or self._writer is None:
             return None
         self.check_process()
         assert self._file is not None
         assert self._syncer is not None
         file, syncer = self._file, self._syncer
         if not file.suspect:
-            return syncer.submit(self._sync_now)
+            return syncer.submit(lambda: self._sync_to(wanted))
         return self._writer.submit(lambda: file.heal(self._own_lines))
 
     def sync(self) -> None:

@@ -77,6 +77,7 @@ class Session:
         self.made: dict[str, list[TaskCreated]] = {}  # how each task came to be, by its id
         self.pins: set[int] = set()
         self.meter = Meter()
+        self.driven: dict[str, Any] = {}  # a future by agent whose turn runs in this process
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
         self.compacting: set[str] = set()  # agents and candidates at work in this process
         self.true_inputs: dict[
@@ -86,8 +87,13 @@ class Session:
         self._states = _States()
         self._files_seen: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
+        self._began: dict[str, float] = {}  # when the open turn of an agent began, monotonic
         for event in self.log:
             self._fold(event)
+        for agent, state in self._states.items():
+            if state.turn_open and state.turn_start is not None:
+                ran = self.log.events[-1].time - state.turn_start.time
+                self._began[agent] = time.monotonic() - max(0.0, ran)
         self.log.listeners.insert(0, self._fold)
         self.blobs = blobs_of(self.log.path, self.log.files)
 
@@ -241,6 +247,8 @@ class Session:
         self._surfaces.apply(event)
         self._states[event.agent].apply(event)
         match event:
+            case TurnStart():
+                self._began[event.agent] = time.monotonic()
             case FileObserved():
                 self._files_seen[event.agent, event.path] = event.sha256
             case FileChanged() if event.after is not None:
@@ -277,6 +285,13 @@ class Session:
     def agents(self) -> list[str]:
         """Agent ids in order of their first event."""
         return list(self._states)
+
+    def elapsed(self, agent: str = "main") -> float:
+        """Return the seconds its open turn has run, 0 without one: no change of the clock counts,
+        nor the time between two processes."""
+        if not self.state(agent).turn_open:
+            return 0.0
+        return time.monotonic() - self._began.get(agent, time.monotonic())
 
     def running_tasks(self, agent: str, kind: str | None = None) -> list[str]:
         """Return the ids of tasks of `agent` that the log says are running."""
