@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from agent_kernel.core.batch import Asker, Judgement, Permit, Runner
 from agent_kernel.core.compaction import Prepared, Strategy, WaterMarks
+from agent_kernel.core.hooks import Hook
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider, StreamEvent, SystemText
 from agent_kernel.core.prompt import ContextItem, Prompt, PromptContext, Section, assemble
@@ -74,6 +75,8 @@ class Agent:
     session_limits: Limits = NO_LIMITS
     permit: Permit = read_only_permit
     ask: Asker | None = None
+    hooks: Sequence[Hook] = ()
+    fallback_model: str | None = None  # asked for after 3 overloaded attempts in a row
     id: str = "main"
     profile: ModelProfile = field(default_factory=lambda: ModelProfile("unknown"))
     max_tokens: int = 16_384
@@ -106,6 +109,7 @@ class Agent:
             {**self.services, **own},
             self.ask is None,
             self.on_progress,
+            self.hooks,
         )
 
     async def refresh(self, session: Session) -> None:

@@ -17,11 +17,13 @@ from typing import Any, Literal
 from agent_kernel.core.events import (
     Event,
     ToolAsk,
+    ToolCall,
     ToolDecision,
     ToolResultEvent,
     ToolStart,
 )
-from agent_kernel.core.messages import Block, Json, Text, blocks_of
+from agent_kernel.core.hooks import Hook, HookSaid, run_hooks
+from agent_kernel.core.messages import Block, Json, Text, blocks_of, text_of
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import CallState, input_hash
 from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, partition
@@ -84,6 +86,7 @@ class Runner:
     services: Mapping[str, Any] = field(default_factory=dict)
     headless: bool = True
     on_progress: Callable[[str, str], None] = lambda _id, _text: None
+    hooks: Sequence[Hook] = ()
 
     def context(self, session: Session, call_id: str) -> ToolContext:
         """Return what the tool of this call may use."""
@@ -126,7 +129,7 @@ async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> Non
     states = [session.state(runner.agent).calls[i] for i in ids]
     for state in states:
         if state.decision is None and state.result is None:
-            session.append(*_judge(session, runner, state), agent=runner.agent)
+            session.append(*await _judge(session, runner, state), agent=runner.agent)
         elif state.decision is not None and state.decision.verdict == "deny" and not state.result:
             # The decision was the last line of a torn write: a denied call never runs.
             session.append(denied(state.call.id, state.decision.reason), agent=runner.agent)
@@ -148,9 +151,9 @@ def _start(state: CallState) -> ToolStart:
     )
 
 
-def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
+async def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
     """Return the events that say what becomes of a call: an error result, a decision, or an ask."""
-    call, context = state.call, runner.context(session, state.call.id)
+    call = state.call
     tool = runner.tools.get(call.name)
     if tool is None:
         near = ", ".join(sorted(runner.tools))
@@ -172,10 +175,38 @@ def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
         tool.parse(given)
     except ToolError as error:
         return [_error(call.id, str(error), "bad_input")]
-    return _verdict(call.id, runner.permit(tool, given, context))
+    facts: Json = {"tool_name": call.name, "tool_input": given, "tool_use_id": call.id}
+    said = await run_hooks(
+        session, runner.agent, runner.hooks, "PreToolUse", facts, subject=call.name, id=call.id
+    )
+    return _permitted(session, runner, tool, call, given, said)
 
 
-def _verdict(call_id: str, said: Judgement) -> list[Event]:
+def _permitted(
+    session: Session, runner: Runner, tool: Tool, call: ToolCall, given: Json, hook: HookSaid
+) -> list[Event]:
+    """Return what the judge says once the hooks have spoken; they only narrow."""
+    if hook.verdict == "deny":
+        return _verdict(call.id, Judgement("deny", by="hook", stage="hook", reason=hook.reason))
+    given = hook.input if hook.input is not None else given
+    try:
+        parsed = tool.parse(given)
+    except ToolError as error:
+        return [_error(call.id, f"a hook gave another input: {error}", "bad_input")]
+    judged = runner.permit(tool, given, runner.context(session, call.id))
+    if judged.verdict == "allow" and hook.verdict == "ask":
+        judged = Judgement("ask", by="hook", stage="hook", reason=hook.reason)
+    lost = (call.name, call.input_hash) in session.state(runner.agent).unknown
+    if judged.verdict == "allow" and lost and not tool.is_read_only(parsed):
+        why = "the same call had begun before and nobody knows its outcome: look first"
+        judged = Judgement("ask", by="policy", stage="repeat", reason=why)
+    if hook.input is not None and judged.verdict == "ask":
+        why = f"a hook changed the input, and this would have to be asked: {judged.reason}"
+        judged = Judgement("deny", by="hook", stage="hook", reason=why)
+    return _verdict(call.id, judged, hook.input)
+
+
+def _verdict(call_id: str, said: Judgement, edited: Json | None = None) -> list[Event]:
     if said.verdict == "ask":
         ask = ToolAsk(
             id=call_id,
@@ -195,6 +226,7 @@ def _verdict(call_id: str, said: Judgement) -> list[Event]:
         parts=said.parts,
         reason=said.reason,
         would_pass=said.would_pass,
+        edited_input=edited,
     )
     if said.verdict == "allow":
         return [decision]
@@ -272,9 +304,37 @@ async def _run_one(session: Session, runner: Runner, state: CallState) -> ToolRe
         **answer.meta,
     }
     if edited is not None:
-        meta["edited_by"] = "person"
+        meta["edited_by"] = state.decision.by if state.decision else "person"
     content = _spilled(session, answer.content, meta) if tool.spill else answer.content
+    content = await _after(session, runner, state, given, content, meta)
     return ToolResultEvent(id=call.id, content=content, is_error=answer.is_error, meta=meta)
+
+
+async def _after(
+    session: Session,
+    runner: Runner,
+    state: CallState,
+    given: Json,
+    content: tuple[Block, ...],
+    meta: Json,
+) -> tuple[Block, ...]:
+    """Return a result with what hooks make of it: another text, or text added to it."""
+    call = state.call
+    facts = {"tool_name": call.name, "tool_input": given, "tool_use_id": call.id}
+    said = await run_hooks(
+        session,
+        runner.agent,
+        runner.hooks,
+        "PostToolUse",
+        {**facts, "tool_response": text_of(content)},
+        subject=call.name,
+        id=call.id,
+    )
+    if said.output is not None:
+        content, meta["replaced_by"] = blocks_of(said.output), "hook"
+    notes = [*state.notes, *([said.reason] if said.verdict == "deny" else ())]
+    added = tuple(Text(f"[a hook of the person says: {note}]") for note in dict.fromkeys(notes))
+    return (*content, *added)
 
 
 def _spilled(session: Session, content: tuple[Block, ...], meta: Json) -> tuple[Block, ...]:

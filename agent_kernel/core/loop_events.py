@@ -109,6 +109,11 @@ class Attachment(SurfaceEvent):
     meta: Json = {}
     hidden: bool = True
 
+    @property
+    def role(self) -> Role:
+        """The user's; the system's when `meta.role` says so (a message inside the conversation)."""
+        return "system" if self.meta.get("role") == "system" else "user"
+
     def blocks(self) -> tuple[Block, ...]:
         """Return the attachment's blocks."""
         return self.content
@@ -156,7 +161,12 @@ class RequestHeader(Event):
 
 class RequestContext(Event):
     """One request was made: the digest of its exact body and what joined the surface since the
-    last."""
+    last.
+
+    `body` is there when another harness made it (the recording proxy): `blob`, the SHA-256 under
+    which its exact bytes are kept; `written`, their digest where secrets were taken out of them
+    (`digest` is then of what was sent); `loose`, why the surface does not hold its messages.
+    """
 
     type: Literal["request/context"] = "request/context"
     purpose: Literal["turn", "compaction"] = "turn"
@@ -174,6 +184,7 @@ class RequestContext(Event):
     joined: tuple[tuple[int, str], ...] = ()
     instruction: Json | None = None
     left_out: int = 0  # leading surface events a compaction's own call had no room for
+    body: Json | None = None
 
 
 class StreamAttempt(Event):
@@ -215,7 +226,7 @@ class AssistantMessage(SurfaceEvent):
     seconds: float | None = None
     interrupted: bool = False
     meta: Json = {}
-    role: ClassVar[Role] = "assistant"
+    speaker: ClassVar[Role] = "assistant"
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the model's blocks."""
@@ -274,6 +285,7 @@ class HookRun(Event):
     verdict: str | None = None
     seconds: float | None = None
     error: str | None = None
+    text: str = ""  # what it adds for the model
 
 
 class ToolStart(Event):

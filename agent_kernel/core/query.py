@@ -7,50 +7,61 @@ The log is the program counter: nothing the loop needs lives only in memory.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from agent_kernel.core import compaction
 from agent_kernel.core.actions import Action, Ask, Attach, Call, Compact, Drain, End, RunBatch, Wait
-from agent_kernel.core.agent import Agent, Limits
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.batch import Question, Reply, decide, next_batch, run_batch
 from agent_kernel.core.calling import call_model, compact, keep_partial
 from agent_kernel.core.events import (
     Attachment,
     Event,
     InboxClaimed,
-    InboxQueued,
+    MemoryLoaded,
+    Replace,
     StepEnd,
     StepStart,
     TurnReason,
-    TurnStart,
     UserMessage,
 )
-from agent_kernel.core.messages import Block, Json, Usage, blocks_of, text_of
+from agent_kernel.core.hooks import STOPS, run_hooks
+from agent_kernel.core.limits import over_limits, reminders_due
+from agent_kernel.core.messages import Block, Json, blocks_of, text_of
 from agent_kernel.core.model import ProviderError
 from agent_kernel.core.prompt import attachments_due
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import State, inbox_order, urgent
-from agent_kernel.core.tasks import inbox_event, lose_tasks
-from agent_kernel.core.usage import cost
+from agent_kernel.core.tasks import Watch, inbox_event, lose_tasks
+from agent_kernel.core.turns import (
+    TurnError,
+    TurnResult,
+    drop,
+    queue,
+    result,
+    reword,
+    start_turn,
+    wake_turn,
+)
 
-
-class TurnError(Exception):
-    """A turn that ended as error: its text is one readable line."""
-
-
-@dataclass(frozen=True)
-class TurnResult:
-    """How a turn ended: the answer's text, tokens of the turn, dollars (None = unknown price)."""
-
-    turn: int
-    reason: TurnReason
-    answer: str
-    usage: Usage
-    steps: int
-    detail: Json | str | None = None
+__all__ = [
+    "TurnError",
+    "TurnResult",
+    "advance",
+    "driving",
+    "drop",
+    "interrupt",
+    "next_action",
+    "over_limits",
+    "query",
+    "queue",
+    "result",
+    "reword",
+    "start_turn",
+    "wake_turn",
+]
 
 
 # ---- what comes next: pure ----------------------------------------------------------------------
@@ -120,43 +131,13 @@ def _before_request(session: Session, agent: Agent, state: State) -> Action:
     if state.inbox:
         return Drain(tuple(event.seq for event in inbox_order(state)))
     changed = attachments_due(session.surface(agent.id), agent.context)
+    changed += reminders_due(session, agent)
     if changed:
         return Attach(tuple(item.label for item in changed))
     trigger = compaction.due(session, agent.id, agent.profile, agent.strategies, agent.marks)
     if trigger and compaction.thrashing(session, agent.id):
         return End("prompt_too_long", {"thrash": trigger, "refill": state.last_refill})
     return Compact(trigger) if trigger else Call()
-
-
-def over_limits(session: Session, agent: Agent) -> End | None:
-    """Return the hard stop a limit asks for before the next request or call (guard.md §12)."""
-    state = session.state(agent.id)
-    for scope, limits in (("turn", agent.limits), ("notebook", agent.session_limits)):
-        for name, limit, used in _used(state, agent, limits, scope):
-            if limit is not None and used is not None and used >= limit:
-                detail: Json = {"limit": name, "allowed": limit, "used": used, "scope": scope}
-                return End("max_steps" if name == "steps" else "budget", detail)
-    return None
-
-
-def _used(
-    state: State, agent: Agent, limits: Limits, scope: str
-) -> Sequence[tuple[str, float | None, float | None]]:
-    usage = state.turn_usage if scope == "turn" else state.session_usage
-    began = state.turn_start.time if state.turn_start else time.time()
-    answer_open = state.step_open and (state.answer is None or bool(state.open_calls))
-    steps = state.steps_in_turn - 1 if answer_open else state.steps_in_turn
-    return (
-        ("steps", limits.steps, steps if scope == "turn" else state.steps_total),
-        ("tool_calls", limits.tool_calls, _finished_calls(state)),
-        ("tokens", limits.tokens, usage.total),
-        ("dollars", limits.dollars, cost(agent.model, usage) if limits.dollars else None),
-        ("seconds", limits.seconds, time.time() - began if scope == "turn" else None),
-    )
-
-
-def _finished_calls(state: State) -> int:
-    return state.tool_calls_in_turn - len(state.open_calls)
 
 
 # ---- doing it once ------------------------------------------------------------------------------
@@ -170,11 +151,12 @@ async def advance(session: Session, agent: Agent) -> Action:
     """
     if agent.system is None or _at_boundary(session.state(agent.id)):
         await agent.refresh(session)
+    state = session.state(agent.id)
+    if agent.hooks and state.turn_open and not state.steps_in_turn:
+        await _heard(session, agent)
     action = next_action(session, agent)
     try:
-        await _perform(session, agent, action)
-    except asyncio.CancelledError:
-        raise
+        await _until_now(session, agent, action)
     except ProviderError as error:
         reason: TurnReason = "prompt_too_long" if error.overflow else "error"
         detail: Json = {"kind": error.kind, "text": error.text, "status": error.status}
@@ -184,7 +166,49 @@ async def advance(session: Session, agent: Agent) -> Action:
         detail = {"kind": type(error).__name__, "text": str(error)}
         session.close_turn("error", detail, agent.id)
         raise
+    if isinstance(action, End) and session.state(agent.id).turn_open:
+        return Wait(())  # a hook keeps the turn going
     return action
+
+
+async def _until_now(session: Session, agent: Agent, action: Action) -> None:
+    """Perform an action; an item of priority `now` stops it, and the loop goes on with the item."""
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    with Watch(session, agent.id, ("now",), task.cancel) as watch:
+        try:
+            await _perform(session, agent, action)
+        except asyncio.CancelledError:
+            if not watch.event.is_set() or task.uncancel() > before:
+                raise
+            keep_partial(session, agent)
+            session.answer_open_calls("the person wrote something to be read at once", agent.id)
+
+
+async def _heard(session: Session, agent: Agent) -> None:
+    """Let hooks look at a turn's prompt once; a refused one is withheld and the turn is over."""
+    state, surface = session.state(agent.id), session.surface(agent.id)
+    words = next((n for n in reversed(surface.nodes) if isinstance(n, UserMessage)), None)
+    if state.hooked["UserPromptSubmit"] or not state.prompted or words is None:
+        return
+    facts = {"prompt": text_of(words.content)}
+    said = await run_hooks(session, agent.id, agent.hooks, "UserPromptSubmit", facts)
+    if said.verdict == "deny":
+        span = Replace(first=words.seq, last=words.seq)
+        text = "[a prompt of the person was withheld by their hook]"
+        gone = Attachment(
+            kind="reminder",
+            label="withheld",
+            content=blocks_of(text),
+            replaces=span,
+            sources=(words.seq,),
+        )
+        session.append(gone, agent=agent.id)
+        session.close_turn("refused", {"hook": said.reason}, agent.id)
+    elif said.text:
+        content = blocks_of(said.text)
+        session.append(Attachment(kind="context", label="hook", content=content), agent=agent.id)
 
 
 def _at_boundary(state: State) -> bool:
@@ -199,9 +223,7 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             _drain(session, agent, items)
         case Attach():
             _open_step(session, agent)
-            session.append(
-                *attachments_due(session.surface(agent.id), agent.context), agent=agent.id
-            )
+            session.append(*_due(session, agent), agent=agent.id)
         case Compact(trigger):
             _open_step(session, agent)
             await compact(session, agent, trigger)
@@ -209,17 +231,47 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             _open_step(session, agent)
             await call_model(session, agent)
         case Wait():
-            mine = agent.tasks.all if agent.tasks is not None else {}
-            if not lose_tasks(session, lambda task_id: task_id in mine) and agent.tasks:
-                await agent.tasks.wait_any(agent.id)
+            await _wait(session, agent)
         case Ask(call_id):
             await _ask(session, agent, call_id)
         case RunBatch():
             session.complete_calls(agent.id)
             await run_batch(session, agent.runner, next_batch(session, agent.runner))
         case End(reason, detail) if reason is not None:
-            session.close_turn(reason, detail, agent.id)
-            await session.log.commit()
+            if reason != "completed" or not await _kept_going(session, agent):
+                session.close_turn(reason, detail, agent.id)
+                await session.log.commit()
+
+
+async def _wait(session: Session, agent: Agent) -> None:
+    """Wait for one of the agent's tasks, or words for it; those no process has are lost."""
+    mine = agent.tasks.all if agent.tasks is not None else {}
+    if not lose_tasks(session, lambda task_id: task_id in mine) and agent.tasks is not None:
+        await agent.tasks.wait_any(agent.id)
+
+
+async def _kept_going(session: Session, agent: Agent) -> bool:
+    """Tell whether a Stop hook wants the turn to go on; its reason is queued for the model then."""
+    state = session.state(agent.id)
+    stopped = state.hooked["Stop:deny"]
+    if not agent.hooks or agent.depth or stopped >= STOPS:
+        return False
+    said = await run_hooks(
+        session, agent.id, agent.hooks, "Stop", {"stop_hook_active": bool(stopped)}
+    )
+    if said.verdict != "deny":
+        return False
+    text = f"[a hook of the person keeps the turn going: {said.reason}]"
+    queue(session, {"text": text, "kind": "reminder", "label": "hook"}, "next", agent.id)
+    return True
+
+
+def _due(session: Session, agent: Agent) -> list[Event]:
+    """Return what is attached before the next request: changed context, reminders, with what was
+    read for it."""
+    due = attachments_due(session.surface(agent.id), agent.context)
+    read = [MemoryLoaded(**each.meta["memory"]) for each in due if "memory" in each.meta]
+    return [*read, *due, *reminders_due(session, agent)]
 
 
 def _open_step(session: Session, agent: Agent) -> None:
@@ -264,76 +316,61 @@ async def _ask(session: Session, agent: Agent, call_id: str) -> None:
 # ---- until the end ------------------------------------------------------------------------------
 
 
-def start_turn(
-    session: Session,
-    agent: Agent,
-    prompt: str | Sequence[Block],
-    *,
-    text: str | None = None,
-    source: Any = "cell",
-    cell: str | None = None,
-    key: str | None = None,
-    settings: Json | None = None,
-) -> int:
-    """Log turn/start and the person's message; return the turn's number. Nothing is sent yet.
-
-    Raises TurnError when a turn is open, or dollars are limited and the model's price is unknown.
-    """
-    _check_start(session, agent)
-    content = blocks_of(prompt)
-    if not any(getattr(block, "text", "x").strip() for block in content):
-        raise TurnError("the prompt is empty; write what the agent should do")
-    start = TurnStart(
-        text=text_of(content) if text is None else text,
-        source=source,
-        key=key,
-        cell=cell,
-        settings=settings or {},
-    )
-    session.append(start, UserMessage(content=content, cell=cell), agent=agent.id)
-    return session.state(agent.id).turn
-
-
-def wake_turn(session: Session, agent: Agent) -> int:
-    """Log the start of a turn for what waits in the inbox, without a person's message (F6.8).
-
-    Raises TurnError as `start_turn` does, and when nothing waits.
-    """
-    _check_start(session, agent)
-    if not session.state(agent.id).inbox:
-        raise TurnError("nothing waits in the inbox; a turn needs a prompt")
-    session.append(TurnStart(text="", source="notification"), agent=agent.id)
-    return session.state(agent.id).turn
-
-
-def _check_start(session: Session, agent: Agent) -> None:
-    if session.state(agent.id).turn_open:
-        raise TurnError("a turn is open; finish it with %agent continue or %agent stop")
-    priced = cost(agent.model, Usage(1, 1)) is not None
-    if not priced and (agent.limits.dollars or agent.session_limits.dollars):
-        raise TurnError(
-            f"a dollar budget is set and {agent.model!r} has no price; set a token budget"
-        )
-
-
 async def query(
     session: Session, agent: Agent, prompt: str | Sequence[Block] | None = None, **options: Any
 ) -> TurnResult:
     """Run a turn to its end: a new one of `prompt`, or the open one; return how it ended.
 
-    Cancelled, it keeps the text so far, answers open calls, ends the turn as interrupted and
-    re-raises.
+    While another `query` of this agent runs, the prompt joins that turn, read before its next
+    request (F1.7). Cancelled, it keeps the text so far, answers open calls, ends the turn as
+    interrupted and re-raises.
     """
-    if prompt is not None:
-        start_turn(session, agent, prompt, **options)
-        await session.log.commit()
+    while (running := session.driven.get(agent.id)) is not None:
+        if await _joined(session, agent.id, running, prompt):
+            return result(session, agent.id)
+    with driving(session, agent):
+        if prompt is not None:
+            start_turn(session, agent, prompt, **options)
+            await session.log.commit()
+        try:
+            while not isinstance(await advance(session, agent), End):
+                pass
+        except asyncio.CancelledError:
+            interrupt(session, agent)
+            raise
+        return result(session, agent.id)
+
+
+@contextmanager
+def driving(session: Session, agent: Agent) -> Iterator[None]:
+    """While it is entered, this is the one loop that runs turns of `agent`; entered in the turn's
+    own task, the provider's budgets of a turn begin here."""
+    begin_turn = getattr(agent.provider, "begin_turn", None)
+    if begin_turn is not None:
+        begin_turn()
+    session.driven[agent.id] = over = asyncio.get_running_loop().create_future()
     try:
-        while not isinstance(await advance(session, agent), End):
-            pass
-    except asyncio.CancelledError:
-        interrupt(session, agent)
-        raise
-    return result(session, agent.id)
+        yield
+    finally:
+        del session.driven[agent.id]
+        over.set_result(None)
+
+
+async def _joined(session: Session, agent: str, running: asyncio.Future[None], prompt: Any) -> bool:
+    """Queue a prompt for the turn that runs and wait for its end; False when it came too late."""
+    item = None
+    if prompt is not None and session.state(agent).turn_open:
+        blocks = [block.wire() for block in blocks_of(prompt)]
+        item = queue(
+            session, {"content": blocks, "text": text_of(blocks_of(prompt))}, "next", agent
+        )
+    await asyncio.wait([running])
+    if item is None:
+        return prompt is None
+    if item in session.state(agent).inbox:
+        drop(session, item, "the turn it was for ended first", agent)
+        return False
+    return True
 
 
 def interrupt(session: Session, agent: Agent) -> None:
@@ -344,22 +381,3 @@ def interrupt(session: Session, agent: Agent) -> None:
         where = "tools"
     keep_partial(session, agent)
     session.close_turn("interrupted", where, agent.id)
-
-
-def result(session: Session, agent: str = "main") -> TurnResult:
-    """Return how the last turn of `agent` ended. Raises ValueError while it is open."""
-    state = session.state(agent)
-    if state.turn_end is None:
-        raise ValueError(f"turn {state.turn} of {agent!r} is still open; run query() or advance()")
-    answer = text_of(state.answer.content) if state.answer else ""
-    end = state.turn_end
-    return TurnResult(
-        state.turn, end.reason, answer, state.turn_usage, state.steps_in_turn, end.detail
-    )
-
-
-def queue(session: Session, item: Json, priority: Any = "next", agent: str = "main") -> int:
-    """Put an item into the inbox of `agent`; return its seq. It is read at the next step
-    boundary."""
-    (stored,) = session.append(InboxQueued(item=item, priority=priority), agent=agent)
-    return stored.seq

@@ -6,17 +6,20 @@ May not hold anything the log does not say: a reopened file gives an equal state
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_kernel.core.events import (
     AssistantMessage,
+    Attachment,
     CompactionCandidate,
     CompactionEnd,
     CompactionStart,
     CompactionSummary,
     Event,
+    HookRun,
     InboxClaimed,
     InboxDropped,
     InboxQueued,
@@ -49,6 +52,7 @@ class CallState:
     decision: ToolDecision | None = None
     started: ToolStart | None = None
     result: ToolResultEvent | None = None
+    notes: list[str] = field(default_factory=list)  # what hooks add for the model
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,13 @@ class State:
     candidate: CompactionCandidate | None = None  # the last one, while it may be committed
     wanted_max_tokens: int | None = None  # doubled after a tool input was cut
     discovered_names: tuple[str, ...] = ()
+    wakes: int = 0  # turns in a row that no person began
+    seconds_before: float = 0.0  # of the turns that ended
+    tool_calls_total: int = 0
+    repeats: Counter[tuple[str, str]] = field(default_factory=Counter)  # name, hash: in this turn
+    reminded: set[str] = field(default_factory=set)
+    unknown: set[tuple[str, str]] = field(default_factory=set)  # calls whose outcome nobody knows
+    hooked: Counter[str] = field(default_factory=Counter)  # moments of this turn, `:deny` apart
 
     @property
     def turn_open(self) -> bool:
@@ -123,6 +134,8 @@ class State:
             case TurnStart():
                 self._turn(event)
             case TurnEnd():
+                began = self.turn_start.time if self.turn_start else event.time
+                self.seconds_before += event.time - began
                 self.turn_end, self.step_open = event, False
             case StepStart():
                 self._step(event)
@@ -140,6 +153,7 @@ class State:
                 self._compaction(event)
             case _:
                 self._call(event)
+                self._said(event)
                 self._inbox(event)
 
     def _turn(self, event: TurnStart) -> None:
@@ -148,6 +162,9 @@ class State:
         self.answer, self.calls, self.prompted = None, {}, event.source == "notification"
         self.empty_answers = self.continued = self.paused = self.tool_calls_in_turn = 0
         self.turn_usage = Usage()
+        self.wakes = self.wakes + 1 if event.source == "notification" else 0
+        self.repeats, self.hooked = Counter(), Counter()
+        self.reminded = {key for key in self.reminded if key.startswith("notebook:")}
 
     def _step(self, event: StepStart) -> None:
         self.step, self.step_open = event.step or self.step + 1, True
@@ -208,8 +225,10 @@ class State:
         if isinstance(event, ToolCall):
             self.calls[event.id] = CallState(event)
             self.tool_calls_in_turn += 1
+            self.tool_calls_total += 1
+            self.repeats[event.name, event.input_hash] += 1
             return
-        state = self.calls.get(getattr(event, "id", ""))
+        state = self.calls.get(getattr(event, "id", None) or "")
         if state is None:
             return
         match event:
@@ -220,9 +239,21 @@ class State:
                 state.decision = event
             case ToolStart():
                 state.started = event
+            case HookRun() if event.text:
+                state.notes.append(event.text)
             case ToolResultEvent() if event.replaces is None:
                 state.result = event
                 self._discover(state)
+                key = (state.call.name, state.call.input_hash)
+                lost = event.meta.get("error_kind") == "outcome_unknown"
+                (self.unknown.add if lost else self.unknown.discard)(key)
+
+    def _said(self, event: Event) -> None:
+        if isinstance(event, HookRun):
+            moment = event.hook.partition(":")[0]
+            self.hooked.update((moment, f"{moment}:{event.verdict}"))
+        elif isinstance(event, Attachment) and "reminder" in event.meta:
+            self.reminded.add(event.meta["reminder"])
 
     def _discover(self, state: CallState) -> None:
         if state.call.name == "tool_search" and state.result is not None:
