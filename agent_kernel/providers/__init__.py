@@ -17,7 +17,7 @@ from agent_kernel.providers.retry import Retrying
 from agent_kernel.providers.scripted import Scripted, scripted
 from agent_kernel.providers.watchdog import Watchdog
 
-# Who answers, then the wrappers in the order they lie around it: retry(gate(watchdog(cassette(…)))).
+# Who answers, then the wrappers in their order around it: retry(gate(watchdog(cassette(…)))).
 ALL = (Anthropic, Demo, Scripted, Retrying, Gate, Watchdog, Cassette)
 
 __all__ = [

@@ -90,20 +90,13 @@ def _event(seq: int, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {**base, "agent": "main", "sources": [], **fields}
 
 
-def _own_events(usage: Buckets = _OWN) -> list[dict[str, Any]]:
-    """Return a session of our own: a prompt, a tool call, a compaction, an answer, a task."""
-    plain, out, short, long, read = usage
-    tokens = {
-        "input": plain,
-        "output": out,
-        "cache_read": read,
-        "cache_write_5m": short,
-        "cache_write_1h": long,
-    }
+def _own_call() -> list[tuple[str, dict[str, Any]]]:
+    """Return the rows of a prompt and a tool call that was allowed and ran."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a.py"}}
-    nothing = dict.fromkeys(tokens, 0)
-    span = {"op": "replace", "start": 2, "end": 6}
-    rows: list[tuple[str, dict[str, Any]]] = [
+    nothing = dict.fromkeys(
+        ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h"), 0
+    )
+    return [
         (
             "session/header",
             {
@@ -138,6 +131,13 @@ def _own_events(usage: Buckets = _OWN) -> list[dict[str, Any]]:
                 "meta": {"seconds": 0.5},
             },
         ),
+    ]
+
+
+def _own_compaction(tokens: dict[str, int]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the rows of a compaction whose summary cost `tokens`."""
+    span = {"op": "replace", "start": 2, "end": 6}
+    return [
         ("compaction/start", {"compaction_id": "c7", "trigger": "soft", "tokens": {"pre": 900}}),
         (
             "compaction/summary",
@@ -166,6 +166,22 @@ def _own_events(usage: Buckets = _OWN) -> list[dict[str, Any]]:
             "compaction/end",
             {"compaction_id": "c7", "status": "committed", "tokens": {"post": 100, "freed": 800}},
         ),
+    ]
+
+
+def _own_events(usage: Buckets = _OWN) -> list[dict[str, Any]]:
+    """Return a session of our own: a prompt, a tool call, a compaction, an answer, a task."""
+    plain, out, short, long, read = usage
+    tokens = {
+        "input": plain,
+        "output": out,
+        "cache_read": read,
+        "cache_write_5m": short,
+        "cache_write_1h": long,
+    }
+    rows = [
+        *_own_call(),
+        *_own_compaction(tokens),
         ("task/created", {"id": "t1", "kind": "bash", "label": "make", "tool_use_id": "toolu_1"}),
         ("task/finished", {"id": "t1", "status": "completed", "summary": "ok", "exit_code": 0}),
         ("turn/end", {"reason": "completed"}),
