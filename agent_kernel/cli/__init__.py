@@ -32,6 +32,7 @@ ALL = (
     Verb("doctor", "examine session logs; write a repaired copy", "agent_kernel.cli.doctor"),
     Verb("request", "show one request of a log, exactly", "agent_kernel.cli.request"),
     Verb("replay", "rebuild every request of a log and verify it", "agent_kernel.cli.replay"),
+    Verb("proxy", "run any harness behind a recording proxy", "agent_kernel.cli.proxy"),
     Verb("next", "say what a log's loop would do next", "agent_kernel.cli.upcoming"),
     Verb("embed", "put a notebook's log into the notebook", "agent_kernel.cli.embed"),
     Verb("extract", "write a notebook's embedded log back", "agent_kernel.cli.extract"),

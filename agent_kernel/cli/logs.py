@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from agent_kernel.cli.notebooks import NotebookError, read_notebook, sidecar_of
-from agent_kernel.core.branches import open_log
+from agent_kernel.core.branches import open_log, session_folder
+from agent_kernel.core.files import Blobs
 from agent_kernel.core.log import Log, LogError
 
 
@@ -28,3 +29,8 @@ def opened(name: str, verb: str) -> Log | None:
         sys.stderr.write(f"agent-kernel {verb}: {error}\n")
         return None
     return log
+
+
+def blobs_of(log: Log) -> Blobs:
+    """Return the blobs beside a log."""
+    return Blobs(session_folder(log.path) / "blobs" if log.path else None)

@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 
-from agent_kernel.cli.logs import opened
+from agent_kernel.cli.logs import blobs_of, opened
 from agent_kernel.core.replay import verify
 
 
@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     log = opened(args.log, "replay")
     if log is None:
         return 2
-    report = verify(log.events, log.loaded.findings)
+    report = verify(log.events, log.loaded.findings, blobs_of(log))
     if args.json:
         sys.stdout.write(json.dumps(report.wire()) + "\n")
     else:

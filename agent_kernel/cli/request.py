@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from agent_kernel.cli.logs import opened
+from agent_kernel.cli.logs import blobs_of, opened
 from agent_kernel.core.log import Log
 from agent_kernel.core.model import Request
 from agent_kernel.core.replay import request_at
@@ -51,4 +51,4 @@ def _request(log: Log, name: str, agent: str) -> Request:
     turn, _, step = name.partition(".")
     if not turn.isdigit() or (step and not step.isdigit()):
         raise ValueError(f"{name!r} names no request; write turn.step, as 2.1")
-    return request_at(log.events, int(turn), int(step) if step else None, agent)[1]
+    return request_at(log.events, int(turn), int(step) if step else None, agent, blobs_of(log))[1]

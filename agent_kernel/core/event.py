@@ -82,7 +82,12 @@ class SurfaceEvent(Event):
     """An event the model sees: it joins the surface at its end, or takes the place of a span."""
 
     replaces: Replace | None = None
-    role: ClassVar[Role] = "user"
+    speaker: ClassVar[Role] = "user"
+
+    @property
+    def role(self) -> Role:
+        """Whose words the model takes them for."""
+        return self.speaker
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the blocks this event puts into its message."""

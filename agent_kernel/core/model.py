@@ -38,6 +38,7 @@ class ToolSchema:
     description: str
     schema: Json = field(hash=False)
     defer_loading: bool = False
+    more: Json = field(default_factory=dict, hash=False)  # fields of another harness's tool
 
     def wire(self) -> Json:
         """Return the tool as the Messages API writes it."""
@@ -45,7 +46,7 @@ class ToolSchema:
         out["input_schema"] = self.schema
         if self.defer_loading:
             out["defer_loading"] = True
-        return out
+        return out | self.more
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class Request:
     """One model request, whole: rebuilt from the log alone it gives the bytes that were sent.
 
     `params` holds further body fields (`thinking`, `tool_choice`, …) in the order they are sent;
-    `max_tokens` is in tokens. There is no temperature: the API has none since SDK 2.
+    `max_tokens` is in tokens. There is no temperature: the API has none since SDK 2. `exact` holds
+    the bytes another harness sent; the fields are then read from them.
     """
 
     model: str
@@ -79,6 +81,7 @@ class Request:
     params: Json = field(default_factory=dict, hash=False)
     betas: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
+    exact: bytes | None = field(default=None, repr=False)
 
     @cached_property
     def head(self) -> bytes:
@@ -101,7 +104,9 @@ class Request:
     @cached_property
     def body(self) -> bytes:
         """The exact HTTP body: compact JSON, messages last so that a longer history is a longer
-        prefix."""
+        prefix; `exact` when there is one."""
+        if self.exact is not None:
+            return self.exact
         marked = {m.index: m for m in self.marks if m.layer == "message"}
         parts = [
             _marked(message, marked[i]) if i in marked else message.bytes
@@ -117,7 +122,7 @@ class Request:
     @property
     def prefix(self) -> bytes:
         """The body without cache marks: what consecutive requests share (house law 5)."""
-        return replace(self, marks=()).body
+        return replace(self, marks=(), exact=None).body
 
 
 def _control(mark: Mark) -> Json:

@@ -79,8 +79,8 @@ def _message(at: int, message: Message) -> Block:
 
 
 def raw(request: Request) -> str:
-    """Return the exact body as text, at most RAW_CHARS characters; it is ASCII by construction."""
-    body = request.body.decode("ascii")
+    """Return the exact body as text, at most RAW_CHARS characters; our own is all ASCII."""
+    body = request.body.decode("utf-8", "replace")
     return body if len(body) <= RAW_CHARS else body[:RAW_CHARS] + "…"
 
 

@@ -45,7 +45,7 @@ def show(bench: Workbench, words: list[str]) -> Any:
 
 def _found(session: Session, where: tuple[int, int | None]) -> tuple[RequestContext, Request]:
     try:
-        return core_replay.request_at(session.events, *where)
+        return core_replay.request_at(session.events, *where, blobs=session.blobs)
     except KeyError as error:
         raise UsageError(str(error.args[0])) from error
 
@@ -208,7 +208,7 @@ def replay(bench: Workbench, words: list[str]) -> Work | None:
     given, rest = parse(words, options, most=1)
     session = Session.open(Path(rest[0]).expanduser()) if rest else bench.session
     if given.get("verify"):
-        report = core_replay.verify(session.events, session.log.loaded.findings)
+        report = core_replay.verify(session.events, session.log.loaded.findings, session.blobs)
         print(f"{report.verified} of {report.requests} requests verified")
         for finding in report.findings:
             print(f"{finding['code']}: {finding['text']}")
