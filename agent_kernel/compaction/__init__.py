@@ -6,10 +6,12 @@ May not commit anything: `core/compaction.py` runs the transaction.
 
 from agent_kernel.compaction.auto import STRATEGY as AUTO
 from agent_kernel.compaction.auto import Auto
+from agent_kernel.compaction.background import Candidates
 from agent_kernel.compaction.budget import STRATEGY as BUDGET
 from agent_kernel.compaction.budget import Budget
 from agent_kernel.compaction.collapse import STRATEGY as COLLAPSE
 from agent_kernel.compaction.collapse import Collapse
+from agent_kernel.compaction.kinds import FACT_KINDS
 from agent_kernel.compaction.micro import STRATEGY as MICRO
 from agent_kernel.compaction.micro import Micro
 from agent_kernel.compaction.preview import Preview, Row, chosen, plan
@@ -20,8 +22,10 @@ from agent_kernel.core.transaction import UndoError, undo
 ALL = (BUDGET, SNIP, MICRO, COLLAPSE, AUTO)
 __all__ = [
     "ALL",
+    "FACT_KINDS",
     "Auto",
     "Budget",
+    "Candidates",
     "Collapse",
     "Micro",
     "Preview",

@@ -18,9 +18,9 @@ from agent_kernel.compaction.nodes import (
     pointer,
     subject,
 )
-from agent_kernel.compaction.region import Region, carried, choose
+from agent_kernel.compaction.region import Region, carried, choose, of_seqs
 from agent_kernel.compaction.summary import depth_of, summarise
-from agent_kernel.core.compaction import Desk, Edit, View
+from agent_kernel.core.compaction import CompactionFailed, Desk, Edit, View
 from agent_kernel.core.events import (
     Attachment,
     CompactionSummary,
@@ -31,6 +31,7 @@ from agent_kernel.core.messages import Text, text_of
 from agent_kernel.core.usage import event_tokens
 
 COMMANDS = ("bash", "Bash", "python")
+LEAST_ROOM = 400  # tokens a summary must have, or no model is asked
 LAST_COMMANDS, OPEN_ERRORS, LINE = 3, 2, 80
 
 
@@ -49,12 +50,16 @@ class Auto:
     async def plan(self, view: View, desk: Desk) -> list[Edit]:
         """Return the one edit that hides the region, [] when no region would make progress."""
         region = choose(view)
-        if region is None:
+        if desk.prepared is not None:
+            region = of_seqs(view, desk.prepared.hidden)
+            if region is None:
+                raise CompactionFailed("changed", "what was prepared hides no longer what it did")
+        if region is None or _is_one_summary(region):
             return []
         parts = self.parts(view, region)
         summary = await self._summary(view, region, parts, desk)
-        if summary is not None:
-            parts["summary"] = summary.text
+        if summary is not None or (kept := former_summary(region)):
+            parts["summary"] = summary.text if summary is not None else kept
         payload = payload_of(view, region, parts)
         freed = region.tokens - event_tokens(payload)
         if freed <= 0:
@@ -87,12 +92,35 @@ class Auto:
     ) -> CompactionSummary | None:
         hidden = [one for n in region.nodes for one in view.former.get(n.seq, (n,))]
         if desk.prepared is not None:
+            made = desk.prepared.summary
             update = {"compaction_id": view.compaction_id, "depth": depth_of(region)}
-            return desk.prepared.model_copy(update=update)
+            return made.model_copy(update=update) if made is not None else None
         if desk.ask is None:
             return None
         room = region.tokens - event_tokens(payload_of(view, region, parts))
+        if room < LEAST_ROOM:
+            return None
         return await summarise(view, region, hidden, desk, room)
+
+
+def _is_one_summary(region: Region) -> bool:
+    return len(region.nodes) == 1 and bool(former_parts(region.nodes[0]))
+
+
+def former_parts(node: SurfaceEvent) -> dict[str, str]:
+    """Return the parts of a former run's attachment by name, {} for any other node."""
+    meta = getattr(node, "meta", {})
+    if not isinstance(node, Attachment) or meta.get("layer") != "auto":
+        return {}
+    texts = [block.text for block in node.content if isinstance(block, Text)]
+    return dict(zip(meta.get("parts", ()), texts, strict=False))
+
+
+def former_summary(region: Region) -> str:
+    """Return the last summary a region hides: without a model it is kept as it was written."""
+    texts = [former_parts(node).get("summary", "") for node in region.nodes]
+    last = next((text for text in reversed(texts) if text), "")
+    return last.removeprefix(FRAMES["summary"] + "\n")
 
 
 def standing(events: list[SurfaceEvent]) -> list[str]:

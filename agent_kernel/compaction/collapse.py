@@ -16,6 +16,7 @@ from agent_kernel.compaction.nodes import (
     SUBAGENT,
     Unit,
     all_originals,
+    calls_by_id,
     errors_open,
     path_of,
     pointer,
@@ -24,7 +25,7 @@ from agent_kernel.compaction.nodes import (
     untouchable,
 )
 from agent_kernel.core.compaction import Desk, Edit, View
-from agent_kernel.core.events import Attachment, ToolResultEvent
+from agent_kernel.core.events import Attachment, SurfaceEvent, ToolResultEvent
 from agent_kernel.core.messages import ToolUse, blocks_of, text_of
 from agent_kernel.core.usage import event_tokens
 
@@ -59,11 +60,10 @@ class Collapse:
     async def plan(self, view: View, _desk: Desk) -> list[Edit]:
         """Return one edit for each closed episode whose digest is shorter."""
         found = units(view)
-        old = found[: -self.keep_units] if self.keep_units else found
         kept, standing = untouchable(view), errors_open(view.nodes)
         offsets = view.offsets()
         edits = []
-        for episode in episodes(old):
+        for episode in episodes(found, len(found) - self.keep_units):
             nodes = [node for unit in episode.units for node in unit.nodes]
             open_ = any(isinstance(n, ToolResultEvent) and n.id in standing for n in nodes)
             if open_ or any(n.seq in kept for n in nodes) or episode.tokens < self.min_unit:
@@ -72,16 +72,16 @@ class Collapse:
         return [edit for edit in edits if edit.freed > 0]
 
 
-def episodes(found: Sequence[Unit]) -> list[Episode]:
-    """Return the closed episodes among old units: none overlap, the first rule wins.
+def episodes(found: Sequence[Unit], until: int) -> list[Episode]:
+    """Return the closed episodes among the units before `until`: none overlap, first rule wins.
 
     A finished sub-agent; from an error to the success that fixed it; a list of work from its first
     call to the one that says all is done; three or more looks that changed nothing.
     """
     out: list[Episode] = []
     at = 0
-    while at < len(found):
-        made = next((e for e in (rule(found, at) for rule in _RULES) if e is not None), None)
+    while at < until:
+        made = next((e for e in (rule(found, at, until) for rule in _RULES) if e), None)
         if made is None:
             at += 1
         else:
@@ -90,18 +90,18 @@ def episodes(found: Sequence[Unit]) -> list[Episode]:
     return out
 
 
-def _subagent(found: Sequence[Unit], at: int) -> Episode | None:
+def _subagent(found: Sequence[Unit], at: int, _until: int) -> Episode | None:
     unit = found[at]
     names = {call.name for call in unit.calls}
     return Episode("sub-agent", (unit,)) if unit.plain and names and names <= SUBAGENT else None
 
 
-def _fixed(found: Sequence[Unit], at: int) -> Episode | None:
+def _fixed(found: Sequence[Unit], at: int, until: int) -> Episode | None:
     """From a failed call to the later good one of the same tool and subject, a few units on."""
     failed = _keys(found[at], failed=True)
     if not failed or not found[at].plain:
         return None
-    for end in range(at + 1, min(at + 12, len(found))):
+    for end in range(at + 1, min(at + 12, until)):
         if not found[end].plain:
             return None
         if failed <= _keys(found[end], failed=False):
@@ -118,11 +118,11 @@ def _keys(unit: Unit, *, failed: bool) -> set[tuple[str, str]]:
     }
 
 
-def _todo(found: Sequence[Unit], at: int) -> Episode | None:
+def _todo(found: Sequence[Unit], at: int, until: int) -> Episode | None:
     """From a list of work to the later one in which every item is done, no person between."""
     if not any(_states(call) - {"done", "completed"} for call in found[at].calls):
         return None
-    for end in range(at + 1, len(found)):
+    for end in range(at + 1, until):
         if not found[end].plain:
             return None
         if any(s and s <= {"done", "completed"} for s in map(_states, found[end].calls)):
@@ -136,12 +136,12 @@ def _states(call: ToolUse) -> set[str]:
     return {str(item.get("status")) for item in listed if isinstance(item, dict)}
 
 
-def _looks(found: Sequence[Unit], at: int) -> Episode | None:
+def _looks(found: Sequence[Unit], at: int, until: int) -> Episode | None:
     end = at
-    while end < len(found) and _only_looks(found[end]):
+    while end < until and _only_looks(found[end]):
         end += 1
     # the run is closed only when something else came after it
-    done = end < len(found) and end - at >= 3
+    done = end < len(found) and not _only_looks(found[end]) and end - at >= 3
     return Episode("search", tuple(found[at:end])) if done else None
 
 
@@ -158,8 +158,9 @@ def _edit(view: View, episode: Episode, offset: int) -> Edit:
     nodes = [node for unit in episode.units for node in unit.nodes]
     call = pointer(view, nodes)
     marker = f"[collapsed {len(nodes)} events: {episode.what}; {call}]"
-    lines = [marker, *_digest(episode)]
-    names = ledger(list(said(all_originals(view, nodes))), tokens=DIGEST_TOKENS).names
+    events = all_originals(view, nodes)
+    lines = [marker, *_digest(events)]
+    names = ledger(list(said(events)), tokens=DIGEST_TOKENS).names
     payload = Attachment(
         kind="summary", label=f"collapsed {episode.what}",
         content=blocks_of("\n".join([*lines, names] if names else lines)),
@@ -168,13 +169,12 @@ def _edit(view: View, episode: Episode, offset: int) -> Edit:
     return Edit(nodes[0].seq, nodes[-1].seq, payload, freed, offset, episode.what)
 
 
-def _digest(episode: Episode) -> list[str]:
+def _digest(events: Sequence[SurfaceEvent]) -> list[str]:
     """Return what was wanted and what came of it, in one line each."""
-    calls = [call for unit in episode.units for call in unit.calls]
-    results = [result for unit in episode.units for result in unit.results]
+    calls = list(calls_by_id(events).values())
+    results = [text_of(e.content) for e in events if isinstance(e, ToolResultEvent)]
     goal = f"{calls[0].name} {subject(calls[0])}" if calls else ""
-    last = text_of(results[-1].content).strip() if results else ""
-    outcome = " ".join(last[:400].split())[:160]
+    outcome = " ".join(results[-1][:400].split())[:160] if results else ""
     return [f"goal: {goal}", f"calls: {len(calls)}", f"outcome: {outcome}"]
 
 

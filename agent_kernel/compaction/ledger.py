@@ -84,7 +84,8 @@ def constraint_text(sentences: Sequence[Constraint], room: int) -> tuple[str, in
     kept: list[str] = []
     for at, one in enumerate(reversed(sentences)):
         line = f"{one.seq}: {one.text}"
-        reserve = 0 if at == len(sentences) - 1 else len(rest) + 3
+        last = at == len(sentences) - 1 and len(kept) == at
+        reserve = 0 if last else len(rest) + 3
         if len(line) + 1 + reserve > left:
             continue
         kept.append(line)

@@ -34,6 +34,17 @@ class Region:
         return sum(map(event_tokens, self.nodes))
 
 
+def of_seqs(view: View, hidden: Sequence[int]) -> Region | None:
+    """Return the region of exactly these seqs, None when they no longer stand side by side."""
+    seqs = [one.seq for n in view.nodes for one in view.former.get(n.seq, (n,))]
+    if not hidden or hidden[0] not in seqs:
+        return None
+    at = seqs.index(hidden[0])
+    if tuple(seqs[at : at + len(hidden)]) != tuple(hidden):
+        return None
+    return _chosen(view, (hidden[0], hidden[-1]))
+
+
 def choose(view: View) -> Region | None:
     """Return the region between head and tail, None when nothing legal would make progress.
 
@@ -80,14 +91,17 @@ def head_end(view: View) -> int:
 
 
 def _tail_start(view: View, start: int, *, strict: bool) -> int | None:
-    legal = sorted(p for p in view.cuts(strict) if start < p < len(view.nodes))
+    legal = sorted(p for p in view.cuts(strict) if start <= p < len(view.nodes))
     sizes, total = {}, 0
     for at in range(len(view.nodes) - 1, -1, -1):
         total += event_tokens(view.nodes[at])
         sizes[at] = total
-    fitting = [p for p in legal if sizes[p] <= view.marks.tail]
+    tail = view.marks.tail
+    if view.trigger in ("manual", "overflow"):  # asked for, or our count is wrong: hide something
+        tail = min(tail, total // 4)
+    fitting = [p for p in legal if sizes[p] <= tail]
     if fitting:
-        return fitting[0]
+        return fitting[0] if fitting[0] > start else None
     hidden = sizes.get(start, 0)
     useful = [p for p in legal if hidden - sizes[p] >= view.tokens // 10]
     return useful[-1] if useful else None

@@ -16,6 +16,7 @@ from agent_kernel.core.compaction import (
     Asked,
     CompactionFailed,
     Outcome,
+    Prepared,
     Strategy,
     Trigger,
     breaker_open,
@@ -23,7 +24,6 @@ from agent_kernel.core.compaction import (
 )
 from agent_kernel.core.events import (
     AssistantMessage,
-    CompactionSummary,
     Event,
     RequestContext,
     RequestHeader,
@@ -166,6 +166,8 @@ async def call_model(session: Session, agent: Agent) -> None:
 
     Raises ValidationError before anything is sent, ProviderError when no answer came.
     """
+    if agent.background is not None:
+        agent.background.start(session, agent)
     request, header, violations = build(session, agent)
     if violations:
         raise ValidationError(violations)
@@ -198,13 +200,15 @@ async def compact(
     instructions: str | None = None,
     strategies: Sequence[Strategy] | None = None,
     use_model: bool = True,
-    prepared: CompactionSummary | None = None,
+    prepared: Prepared | None = None,
 ) -> Outcome:
     """Run one compaction of `agent`; its layers may ask the agent's own model when `use_model`.
 
-    `prepared` is a summary written before. Raises ValueError when `span` has no legal ends.
+    `prepared` was made before, in the background. Raises ValueError when `span` has no legal ends.
     """
     layers = agent.strategies if strategies is None else strategies
+    if agent.background is not None and prepared is None and trigger in ("hard", "overflow"):
+        prepared = await agent.background.take(session, agent)
     run = Run(session, agent.id, agent.profile, layers, trigger, span, instructions)
     run.model, run.marks, run.desk.prepared = agent.model, agent.marks, prepared
     if use_model and (trigger == "manual" or not breaker_open(session, agent.id)):

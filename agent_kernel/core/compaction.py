@@ -136,13 +136,22 @@ class Asked:
 Ask = Callable[[str, int, int], Awaitable[Asked]]
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A compaction made in the background: what it hides, and its summary (None = the ledger)."""
+
+    candidate_id: str
+    hidden: tuple[int, ...]
+    summary: CompactionSummary | None
+
+
 @dataclass
 class Desk:
     """What a layer that needs a model is handed, and what it says of the calls it made.
 
     `summaries` are logged with the commit; `lost` is the usage of answers that were not used;
-    `problem` {"code", "text"} says why a summary was asked for and is not there; `prepared` is a
-    text written before, in the background.
+    `problem` {"code", "text"} says why a summary asked for is not there; `prepared` was made in the
+    background.
     """
 
     ask: Ask | None = None
@@ -152,7 +161,7 @@ class Desk:
     usd: float | None = None
     model: str | None = None
     problem: Json | None = None
-    prepared: CompactionSummary | None = None
+    prepared: Prepared | None = None
 
     def paid(self, asked: Asked) -> None:
         """Count one answer's dollars; unknown dollars stay unknown."""
@@ -241,6 +250,8 @@ def due(
         return "hard"
     if _was_no_use(session, agent, tokens, marks):
         return None
+    if session.state(agent).candidate is not None and not is_cold(session, agent):
+        return None  # one is being prepared: an edit inside its span would throw it away
     if is_cold(session, agent) and tokens >= min(COLD_FLOOR, marks.soft):
         return "cold"
     return "soft" if tokens > marks.soft else None

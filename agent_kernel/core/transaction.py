@@ -260,11 +260,9 @@ class Run:
             if mine:
                 out.append(prune(name, mine, plan.before))
         out += [replacement(edit, name, plan.before, start, at) for name, edit in kept]
-        if desk.prepared is not None and desk.summaries:
-            used = CompactionCandidate(
-                candidate_id=desk.prepared.candidate_id or "", status="committed"
-            )
-            out.append(used)
+        if desk.prepared is not None:
+            name = desk.prepared.candidate_id
+            out.append(CompactionCandidate(candidate_id=name, status="committed"))
         return [*out, self._end(plan)]
 
     def _end(self, plan: Plan) -> CompactionEnd:
