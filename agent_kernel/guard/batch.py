@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from agent_kernel.guard import redact, render
+import agent_kernel.guard.redact as redact
+import agent_kernel.guard.render as render
 from agent_kernel.guard.addresses import (
     REDIRECT,
     Refusal,

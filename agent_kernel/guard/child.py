@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_kernel.guard import launch
+import agent_kernel.guard.launch as launch
 from agent_kernel.guard.endings import Finished, Limits
 from agent_kernel.guard.output import SPILL, Output
 from agent_kernel.guard.sandbox import Sandbox, stand_ins

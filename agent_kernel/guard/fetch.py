@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import quote, urljoin
 
-from agent_kernel.guard import media
+import agent_kernel.guard.media as media
 from agent_kernel.guard.addresses import (
     Address,
     LocalGrants,

@@ -7,7 +7,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from agent_kernel.guard import page
+import agent_kernel.guard.page as page
 
 SNIFFED = 512  # bytes that decide
 _MAGIC = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_kernel.guard import launch
+import agent_kernel.guard.launch as launch
 from agent_kernel.guard.child import GRACE, TASK_NAME, Child, marked, stop_all
 from agent_kernel.guard.endings import Finished, Limits, explain
 from agent_kernel.guard.output import Live

@@ -170,6 +170,15 @@ class Secrets:
                     forms.setdefault(form, f"env:{name}")
         return cls(forms)
 
+    def begun(self, text: str) -> int:
+        """Return how many characters at the end of `text` may begin a value that holds a blank."""
+        held = 0
+        for form in self.forms:
+            if any(mark in form for mark in " \n\t"):
+                sizes = range(min(len(form) - 1, len(text)), held, -1)
+                held = next((size for size in sizes if text.endswith(form[:size])), held)
+        return held
+
     def find(self, text: str) -> Iterator[Span]:
         """Yield the place of each known value, the longest where several begin."""
         present = [form for form in self.forms if form in text]
@@ -337,3 +346,53 @@ class Stream:
                 self._text = self._text[: start + 128] + self._text[-WINDOW:]
                 return start
         return cut
+
+
+class Running:
+    """Redaction of text that is shown while it comes: only its last word is held back.
+
+    What a secret may begin with is not shown before it is known whether it is one; where its
+    beginning was shown all the same, the rest is not.
+    """
+
+    def __init__(self, secrets: Secrets | None = None) -> None:
+        """Hold nothing yet."""
+        self._secrets = secrets
+        self._text = ""  # the last of what was shown, for what a secret begins with, and the rest
+        self._shown = 0  # how much of it was shown
+        self._last = -1  # where the secret begins whose mask was shown last
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return the redacted text up to its last blank, possibly none."""
+        self._text += piece
+        return self._show(self._cut())
+
+    def close(self) -> str:
+        """Return the rest, redacted."""
+        return self._show(len(self._text))
+
+    def _cut(self) -> int:
+        text = self._text
+        cut = max(text.rfind(mark, self._shown) for mark in " \n\t") + 1
+        if self._secrets is not None:
+            cut = min(cut, len(text) - self._secrets.begun(text))
+        key = text.rfind("-----BEGIN ", max(0, cut - 80), cut)
+        cut = key if key >= 0 and "\n" not in text[key:cut] else cut
+        return max(cut, self._shown, len(text) - WINDOW)
+
+    def _show(self, cut: int) -> str:
+        text, at, pieces, keep = self._text, self._shown, [], cut - WINDOW
+        for start, end, kind in spans(text, self._secrets):
+            if end <= at or start >= cut:
+                continue
+            pieces.append(text[at : max(start, at)])
+            if start != self._last:
+                pieces.append(f"[redacted:{kind}]")
+                self._last = start
+            at = min(end, cut)
+            if end >= cut and cut - start < HELD:  # it may go on: remember how it began
+                keep = min(keep, start)
+        pieces.append(text[at:cut])
+        keep = max(0, keep)
+        self._text, self._shown, self._last = text[keep:], cut - keep, self._last - keep
+        return "".join(pieces)

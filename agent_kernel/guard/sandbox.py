@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent_kernel.guard import launch
+import agent_kernel.guard.launch as launch
 
 Level = Literal["bubblewrap", "landlock", "none"]
 Setting = Literal["auto", "required", "off"]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import agent_kernel.providers.cassette_file as cassette_file
 from agent_kernel.core.model import ProviderError
 from agent_kernel.guard.redact import redact as mask
-from agent_kernel.providers import cassette_file
 from agent_kernel.providers.cassette_clean import clean
 from agent_kernel.providers.cassette_file import Exchange
 from agent_kernel.providers.cassette_keys import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+import agent_kernel.providers.demo_plans as plans
 from agent_kernel.core.messages import Json
-from agent_kernel.providers import demo_plans as plans
 from agent_kernel.providers.demo_data import TRACEBACK
 from agent_kernel.providers.demo_makers import Intent
 from agent_kernel.providers.demo_plans import Call, Make, Plan, Scene, failed, fence, keep

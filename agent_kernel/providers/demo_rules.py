@@ -5,7 +5,7 @@ May not hold code beyond its table: a pattern and the maker of its intent.
 
 from __future__ import annotations
 
-from agent_kernel.providers import demo_makers as make
+import agent_kernel.providers.demo_makers as make
 from agent_kernel.providers.demo_makers import BARE_PATH, NAME, OPS, QUOTE, Maker, word
 
 _PATH = word("path", BARE_PATH)

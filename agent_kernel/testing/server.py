@@ -17,8 +17,11 @@ from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
 
+import agent_kernel.testing.cache as cache
+import agent_kernel.testing.checks as checks
+import agent_kernel.testing.faults as faults
+import agent_kernel.testing.wire as wire
 from agent_kernel.core.model import ModelProfile
-from agent_kernel.testing import cache, checks, faults, wire
 from agent_kernel.testing.scenario import Answer, Json, Scenario, Script
 
 PROFILE = ModelProfile(

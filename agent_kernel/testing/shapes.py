@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_kernel.testing import (
-    shapes_chain,
-    shapes_costs,
-    shapes_lines,
-    shapes_logs,
-    shapes_strangers,
-)
+import agent_kernel.testing.shapes_chain as shapes_chain
+import agent_kernel.testing.shapes_costs as shapes_costs
+import agent_kernel.testing.shapes_lines as shapes_lines
+import agent_kernel.testing.shapes_logs as shapes_logs
+import agent_kernel.testing.shapes_strangers as shapes_strangers
 from agent_kernel.testing.script import Expected
 
 Build = Callable[[Path], Expected]

@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+import agent_kernel.tools.roles as roles
+import agent_kernel.tools.worktree as worktree
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.messages import Json
 from agent_kernel.core.spawn import Spawn, go_on, refuse, send, spawn
 from agent_kernel.core.tasks import Task, Tasks, new_task_id
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import roles, worktree
 
 NOWHERE = "agents cannot be started here: nothing keeps their tasks"
 MODELS = {"sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}  # providers/choose.py's two

@@ -16,6 +16,8 @@ from typing import Any
 
 from pydantic import Field
 
+import agent_kernel.tools.bash_task as bash_task
+import agent_kernel.tools.files as files
 from agent_kernel.core.events import ToolResultEvent
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.session import Session
@@ -26,7 +28,6 @@ from agent_kernel.guard.child import TASK_NAME, Child
 from agent_kernel.guard.endings import Finished
 from agent_kernel.guard.output import Live
 from agent_kernel.guard.sandbox import Sandbox
-from agent_kernel.tools import bash_task, files
 from agent_kernel.tools.bash_output import Output, collect, cut, fits
 
 TIMEOUT, LONGEST = 120, 600  # seconds

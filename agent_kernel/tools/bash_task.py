@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.messages import Json
 from agent_kernel.core.spawn import refuse_background
@@ -20,7 +21,6 @@ from agent_kernel.core.tool import Answer, ToolContext, ToolError, text_answer
 from agent_kernel.guard.child import Child
 from agent_kernel.guard.endings import Finished
 from agent_kernel.guard.output import Live
-from agent_kernel.tools import files
 from agent_kernel.tools.bash_output import without_mark
 
 RESULT = 8_000  # characters of the end of its output that a task's end tells

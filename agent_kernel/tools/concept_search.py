@@ -13,10 +13,10 @@ from typing import Protocol
 
 from pydantic import Field
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.messages import Json
 from agent_kernel.core.session import Session
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import files
 from agent_kernel.tools.concepts import Book, Library, Passage
 from agent_kernel.tools.ranking import Index, words
 

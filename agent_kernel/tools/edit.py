@@ -11,8 +11,8 @@ import re
 
 from pydantic import Field
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError
-from agent_kernel.tools import files
 from agent_kernel.tools.diffs import diff
 from agent_kernel.tools.write import answer, readable, refuse_notebook
 

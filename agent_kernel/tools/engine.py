@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import agent_kernel.tools.globs as globs
+import agent_kernel.tools.walker as walker
 from agent_kernel.guard.process import child_env
-from agent_kernel.tools import globs, walker
 
 Mode = Literal["list", "lines", "files", "count"]
 _MODE_FLAGS = {"lines": "--line-number", "files": "--files-with-matches", "count": "--count"}

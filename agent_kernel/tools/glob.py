@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pydantic import Field
 
+import agent_kernel.tools.engine as engine
+import agent_kernel.tools.globs as globs
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import engine, globs
 from agent_kernel.tools.files import folder
 
 SHOWN = 100  # paths in one answer

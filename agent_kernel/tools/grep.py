@@ -12,10 +12,12 @@ from typing import Literal
 
 from pydantic import Field
 
+import agent_kernel.tools.engine as engine
+import agent_kernel.tools.files as files
+import agent_kernel.tools.globs as globs
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
 from agent_kernel.guard.paths import secret
-from agent_kernel.tools import engine, files, globs
 
 TIMEOUT = 20.0  # seconds
 LIMIT, MOST = 250, 2000  # lines or files of one answer

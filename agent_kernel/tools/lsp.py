@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+import agent_kernel.tools.cells as cells
+import agent_kernel.tools.files as files
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import cells, files
 from agent_kernel.tools.lsp_client import RpcError, ServerEnded
 from agent_kernel.tools.lsp_documents import CELL, language_of, path_of, units
 from agent_kernel.tools.lsp_server import Server, server_of

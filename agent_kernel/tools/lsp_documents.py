@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import agent_kernel.tools.cells as cells
 from agent_kernel.core.messages import Json
-from agent_kernel.tools import cells
 from agent_kernel.tools.walker import walk
 
 WATCHED = 10_000

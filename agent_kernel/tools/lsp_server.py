@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.tool import ToolContext, ToolError
 from agent_kernel.guard.process import child_env
-from agent_kernel.tools import files
 from agent_kernel.tools.lsp_client import Client, RpcError, ServerEnded
 from agent_kernel.tools.lsp_documents import Documents
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import agent_kernel.tools.mcp_content as mcp_content
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError
 from agent_kernel.guard.process import child_env
-from agent_kernel.tools import mcp_content
 from agent_kernel.tools.mcp_config import ServerConfig
 
 if TYPE_CHECKING:

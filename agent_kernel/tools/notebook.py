@@ -12,9 +12,11 @@ import secrets
 from pathlib import Path
 from typing import Any, Literal
 
+import agent_kernel.tools.cells as cells
+import agent_kernel.tools.files as files
+import agent_kernel.tools.notebook_run as notebook_run
 from agent_kernel.core.messages import Block, Json, Text
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import cells, files, notebook_run
 from agent_kernel.tools.cells import Sheet
 from agent_kernel.tools.diffs import Diff, diff
 from agent_kernel.tools.write import answer

@@ -9,10 +9,11 @@ import importlib
 import json
 from typing import Any
 
+import agent_kernel.tools.cells as cells
+import agent_kernel.tools.files as files
 from agent_kernel.core.messages import Block, Json, Text
 from agent_kernel.core.tool import Answer, ToolContext, ToolError
 from agent_kernel.guard.process import child_env
-from agent_kernel.tools import cells, files
 
 SECONDS = 600  # of one cell
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from pydantic import Field
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.messages import Block, Image, Json, Text
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext
-from agent_kernel.tools import files
 from agent_kernel.tools.cell_result import CellResult
 from agent_kernel.tools.worker import GRACE, worker_of
 

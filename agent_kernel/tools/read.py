@@ -16,9 +16,10 @@ from typing import Any
 
 from pydantic import Field
 
+import agent_kernel.tools.cells as cells
+import agent_kernel.tools.files as files
 from agent_kernel.core.messages import Image, Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import cells, files
 from agent_kernel.tools.window import Window, chunks_of, read_window
 
 LINES = 2000

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+import agent_kernel.tools.files as files
+import agent_kernel.tools.skills as skills
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import SkillLoaded
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import files, skills
 from agent_kernel.tools.agent import apart
 from agent_kernel.tools.skills import Skill
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_kernel.tools import frontmatter
+import agent_kernel.tools.frontmatter as frontmatter
 
 BODY = 64 << 10  # bytes of a SKILL.md
 MOST = 500  # skills of one place

@@ -9,10 +9,11 @@ import time
 
 from pydantic import Field
 
+import agent_kernel.tools.background as background
+import agent_kernel.tools.bash_task as bash_task
 from agent_kernel.core.tasks import Task, Tasks, created
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
 from agent_kernel.guard.fence import escape_tags
-from agent_kernel.tools import background, bash_task
 
 BYTES, LONGEST = 30_000, 600  # of one answer; seconds
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+import agent_kernel.tools.web as web
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
 from agent_kernel.guard.fence import fence
 from agent_kernel.guard.fetch import Fetched, fetch
-from agent_kernel.tools import web
 
 PROVIDER = "http"
 

@@ -9,10 +9,10 @@ import asyncio
 
 from pydantic import Field
 
+import agent_kernel.tools.web as web
 from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, text_answer
 from agent_kernel.guard.fence import fence
-from agent_kernel.tools import web
 from agent_kernel.tools.web_providers import SHIPPED
 
 DESCRIPTION = (

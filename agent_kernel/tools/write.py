@@ -9,8 +9,8 @@ import asyncio
 
 from pydantic import Field
 
+import agent_kernel.tools.files as files
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, text_answer
-from agent_kernel.tools import files
 from agent_kernel.tools.diffs import LINES, Diff, diff, split
 
 DESCRIPTION = (

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from agent_kernel.widgets import markdown
+import agent_kernel.widgets.markdown as markdown
 from agent_kernel.widgets.turnview import Approval, Item, TurnView
 
 OnMessage = Callable[[dict[str, Any]], None]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import agent_kernel.widgets.diffs as diffs
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.messages import Json
-from agent_kernel.widgets import diffs, hidden, units
 from agent_kernel.widgets.calls import Call, diff_of, main_field, short_id
 from agent_kernel.widgets.turnview import Approval, Ask, Choice, Glyph, Line, Shown
 

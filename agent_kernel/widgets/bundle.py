@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_kernel.widgets import html, text, turn
+import agent_kernel.widgets.html as html
+import agent_kernel.widgets.text as text
+import agent_kernel.widgets.turn as turn
 from agent_kernel.widgets.doc import Block
 from agent_kernel.widgets.turnview import MIME, TurnView
 

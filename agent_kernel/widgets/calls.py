@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import agent_kernel.widgets.diffs as diffs
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     FileChanged,
     TaskCreated,
@@ -23,7 +26,6 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.messages import Image, Json, text_of
 from agent_kernel.core.usage import estimate
-from agent_kernel.widgets import diffs, hidden, units
 from agent_kernel.widgets.turnview import Body, DiffRow, Glyph, Item, Line, Live
 
 MAIN = {

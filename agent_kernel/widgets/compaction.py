@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     Attachment,
     CompactionEnd,
@@ -18,7 +20,6 @@ from agent_kernel.core.events import (
     Event,
 )
 from agent_kernel.core.messages import text_of
-from agent_kernel.widgets import hidden, units
 from agent_kernel.widgets.doc import (
     Block,
     Commands,

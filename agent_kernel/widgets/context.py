@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import agent_kernel.widgets.said as said
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import SurfaceEvent
 from agent_kernel.core.messages import dumps
 from agent_kernel.core.model import Request
 from agent_kernel.core.usage import estimate, event_tokens
-from agent_kernel.widgets import said, units
 from agent_kernel.widgets.doc import Block, Commands, Fold, Head, Para, Table, code, number, text
 from agent_kernel.widgets.turnview import Line
 

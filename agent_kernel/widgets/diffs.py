@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Mapping
 
-from agent_kernel.widgets import hidden
+import agent_kernel.widgets.hidden as hidden
 from agent_kernel.widgets.turnview import DiffRow
 
 SHOWN = 60

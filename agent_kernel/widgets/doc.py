@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_kernel.widgets import hidden
+import agent_kernel.widgets.hidden as hidden
 from agent_kernel.widgets.turnview import DiffRow, Line
 
 

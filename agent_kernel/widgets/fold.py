@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import agent_kernel.widgets.approvals as approvals
+import agent_kernel.widgets.calls as calls
+import agent_kernel.widgets.footer as footer
+import agent_kernel.widgets.groups as groups
+import agent_kernel.widgets.notes as notes
+import agent_kernel.widgets.tasks as tasks
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import Event, TurnStart
-from agent_kernel.widgets import approvals, calls, footer, groups, notes, tasks, units
 from agent_kernel.widgets.gather import Folding, stream, take
 from agent_kernel.widgets.turnview import SCHEMA, Item, Live, Replayed, TurnView
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import AssistantMessage, CompactionSummary, Event, StepStart, TurnEnd
 from agent_kernel.core.messages import Usage
-from agent_kernel.widgets import units
 from agent_kernel.widgets.turnview import Replayed
 
 Price = Callable[[str, Usage], float | None]

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import agent_kernel.widgets.calls as calls
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     AssistantMessage,
     Attachment,
@@ -28,7 +31,6 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.messages import Block, Raw, Text, Thinking, ToolUse, text_of
 from agent_kernel.core.usage import estimate
-from agent_kernel.widgets import calls, hidden, units
 from agent_kernel.widgets.turnview import Item, Line, Live
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_kernel.widgets import units
+import agent_kernel.widgets.units as units
 from agent_kernel.widgets.turnview import Item
 
 LEAST = 4

@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import agent_kernel.widgets.diffs as diffs
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.markdown as markdown
 from agent_kernel.guard import render
-from agent_kernel.widgets import diffs, hidden, markdown
 from agent_kernel.widgets.doc import (
     Block,
     Commands,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import agent_kernel.widgets.said as said
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import Event
-from agent_kernel.widgets import said, units
 from agent_kernel.widgets.doc import Block, Commands, Head, Table, code, number, text
 
 SHOWN = 60

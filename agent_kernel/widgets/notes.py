@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.tasks as tasks
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import Event, StepEnd, StepStart, TurnEnd
-from agent_kernel.widgets import hidden, tasks, units
 from agent_kernel.widgets.calls import Call, short_id
 from agent_kernel.widgets.gather import Folding
 from agent_kernel.widgets.turnview import Choice, Head, Line, Live, Note, Replayed

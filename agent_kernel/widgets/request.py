@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.said as said
+import agent_kernel.widgets.units as units
 from agent_kernel.core.messages import Message, dumps
 from agent_kernel.core.model import Request
 from agent_kernel.core.usage import estimate
-from agent_kernel.widgets import hidden, said, units
 from agent_kernel.widgets.doc import (
     Block,
     Commands,

@@ -5,6 +5,7 @@ May not show a value whole: it is the first words of what an event holds.
 
 from __future__ import annotations
 
+import agent_kernel.widgets.hidden as hidden
 from agent_kernel.core.events import (
     AssistantMessage,
     Attachment,
@@ -15,7 +16,6 @@ from agent_kernel.core.events import (
     TurnStart,
 )
 from agent_kernel.core.messages import Image, Text, Thinking, ToolResult, ToolUse, text_of
-from agent_kernel.widgets import hidden
 from agent_kernel.widgets.calls import argument, short_id
 
 CHARS = 100

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import agent_kernel.widgets.approvals as approvals
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.request as request
+import agent_kernel.widgets.units as units
 from agent_kernel.core.actions import Action, Ask, Attach, Call, Compact, Drain, End, RunBatch, Wait
 from agent_kernel.core.events import ToolCall
 from agent_kernel.core.model import Request
 from agent_kernel.core.usage import estimate
-from agent_kernel.widgets import approvals, hidden, request, units
 from agent_kernel.widgets.calls import argument, short_id
 from agent_kernel.widgets.doc import Block, Commands, Fold, Head, Pairs, Pre, code, text
 from agent_kernel.widgets.turnview import Line

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import agent_kernel.widgets.said as said
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import SurfaceEvent
 from agent_kernel.core.usage import event_tokens
-from agent_kernel.widgets import said, units
 from agent_kernel.widgets.doc import Block, Commands, Head, Table, code, number, text
 from agent_kernel.widgets.turnview import Line
 

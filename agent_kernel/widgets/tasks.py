@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     AssistantMessage,
     Event,
@@ -16,7 +18,6 @@ from agent_kernel.core.events import (
     TaskStatus,
 )
 from agent_kernel.core.messages import Usage
-from agent_kernel.widgets import hidden, units
 from agent_kernel.widgets.calls import TAIL_LINES
 from agent_kernel.widgets.doc import Block, Commands, Fold, Head, Para, Pre, Table
 from agent_kernel.widgets.turnview import Glyph, Line, Live, TaskRow

@@ -9,8 +9,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+import agent_kernel.widgets.diffs as diffs
+import agent_kernel.widgets.hidden as hidden
 from agent_kernel.guard import render
-from agent_kernel.widgets import diffs, hidden
 from agent_kernel.widgets.doc import (
     Block,
     Commands,

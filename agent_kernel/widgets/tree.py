@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.units as units
 from agent_kernel.core.events import AssistantMessage, Event, TaskCreated, TaskFinished, TaskLost
 from agent_kernel.core.messages import Usage
-from agent_kernel.widgets import hidden, units
 from agent_kernel.widgets.doc import Block, Commands, Head, Pre, text
 
 
