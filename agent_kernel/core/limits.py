@@ -5,11 +5,17 @@ May not append: what is due is a pure function of the log and the agent's settin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agent_kernel.core.actions import End
 from agent_kernel.core.agent import Agent, Limits
-from agent_kernel.core.events import Attachment
+from agent_kernel.core.events import (
+    AssistantMessage,
+    Attachment,
+    CompactionSummary,
+    Event,
+    TaskCreated,
+)
 from agent_kernel.core.messages import Json, Usage, blocks_of
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import State
@@ -47,6 +53,23 @@ def spent(session: Session, agent: str, scope: str = "turn") -> dict[str, Usage]
         if made[-1].agent in found and made[-1].turn == session.state(made[-1].agent).turn:
             state = session.state(task_id)
             found[task_id] = state.session_usage if len(made) == 1 else state.turn_usage
+    return found
+
+
+def by_call(events: Iterable[Event]) -> dict[str, Usage]:
+    """Return the tokens each `agent` call caused: its agent's own and those of all below it
+    (F7.8)."""
+    begun: dict[str, tuple[str | None, str]] = {}  # agent: the call it works for now, its parent
+    found: dict[str, Usage] = {}
+    for event in events:
+        if isinstance(event, TaskCreated) and event.kind == "agent":
+            begun[event.id] = (event.tool_use_id, event.agent)
+        elif isinstance(event, (AssistantMessage, CompactionSummary)):
+            name = event.agent
+            while name in begun:
+                call, name = begun[name]
+                if call is not None:
+                    found[call] = found.get(call, Usage()) + event.usage
     return found
 
 
