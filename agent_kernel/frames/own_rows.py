@@ -72,11 +72,18 @@ def usage(event: Event, session: str | None) -> Iterator[Row]:
     kind, tokens = event.get("type"), event.get("usage")
     if kind == "assistant/message":
         meta = _map(event.get("meta"))
+        if meta.get("sent_back"):
+            return  # an answer as another harness repeats it: its own call is elsewhere
         status = "interrupted" if event.get("interrupted") else "ok"
         yield _usage(event, session, tokens, meta.get("kind") or _agent_kind(event), status)
     elif isinstance(tokens, dict) and str(kind).startswith("compaction/"):
         status = "failed_attempt" if kind == "compaction/end" else "ok"
         yield _usage(event, session, tokens, "compaction", status)
+
+
+def _called(event: Event) -> bool:
+    sent_back = _map(event.get("meta")).get("sent_back")
+    return event.get("type") == "assistant/message" and not sent_back
 
 
 def _agent_kind(event: Event) -> str:
@@ -128,7 +135,7 @@ def blocks(event: Event, session: str | None) -> Iterator[Row]:
         "agent": event.get("agent"),
         "role": "assistant" if kind == "assistant/message" else "user",
         "time": milliseconds(event.get("time")),
-        "call_id": f"{session}:{event.get('seq')}" if kind == "assistant/message" else None,
+        "call_id": f"{session}:{event.get('seq')}" if _called(event) else None,
     }
     content = event.get("content")
     listed = content if isinstance(content, list) else []
@@ -225,6 +232,9 @@ def marks(event: Event) -> Iterator[tuple[str, Row]]:
         yield "replace", {"waits": event["meta"]["compaction_id"], "append": True}
     if event.get("type") == "turn/start":
         yield "prompt", {"origin": _ORIGINS.get(str(event.get("source")), "human")}
+    if event.get("type") == "task/created" and event.get("kind") == "agent":
+        told = {one: event.get(one) for one in ("tool_use_id", "label", "depth")}
+        yield "spawn", {"agent": event.get("id"), **told}
     finder = _MARKS.get(str(event.get("type")))
     if finder is not None:
         name, fields = finder

@@ -62,6 +62,7 @@ class Conversation:
     used: int = 0  # a counter: the larger, the later
     head: tuple[object, ...] = ()  # model, system and tools of its last request
     quotable: tuple[str, ...] = ()  # the long lines of its last answer, when that is a summary
+    quoted: bool = False  # its request holds that summary: the harness compacted
 
     def refresh(self, session: Session) -> None:
         """Take what the log now holds."""
@@ -97,12 +98,14 @@ class Conversations:
         """
         atoms = atoms_of(messages)
         head = (request.model, request.system, request.tools)
-        found = self._extended(atoms, head) or self._rewritten(atoms) or self._quoted(messages)
+        prompt = "\n".join(_text(message) for message in messages if message.role != "assistant")
+        found = self._extended(atoms, head) or self._rewritten(atoms) or self._summed_up(prompt)
         if found is None:
             found = Conversation(self._name(request))
             self._all[found.agent] = found
         self._count += 1
         found.busy, found.used, found.head = True, self._count, head
+        found.quoted = bool(found.quotable) and _quotes(prompt, found.quotable)
         return found
 
     def _idle(self) -> list[Conversation]:
@@ -120,9 +123,8 @@ class Conversations:
         best = max(found, key=lambda pair: (*pair[0], pair[1].used), default=None)
         return best[1] if best is not None else None
 
-    def _quoted(self, messages: Sequence[Message]) -> Conversation | None:
+    def _summed_up(self, prompt: str) -> Conversation | None:
         """The conversation whose last answer the request's prompt holds: a summary put to use."""
-        prompt = "\n".join(_text(message) for message in messages if message.role != "assistant")
         fitting = [c for c in self._idle() if c.quotable and _quotes(prompt, c.quotable)]
         return max(fitting, key=lambda c: c.used, default=None)
 

@@ -34,17 +34,20 @@ class Loose(ValueError):
     """Messages no surface can hold: the API refuses them too."""
 
 
-def changes(surface: Surface, messages: Sequence[Message], model: str) -> list[SurfaceEvent]:
+def changes(
+    surface: Surface, messages: Sequence[Message], model: str, *, compacted: bool = False
+) -> list[SurfaceEvent]:
     """Return the events after which `surface.messages()` equals `messages` (in normal form).
 
     New messages are appended; what differs from the log is replaced, span by span where only that
-    was edited, else from the first difference on. Raises Loose.
+    was edited, else from the first difference on. `compacted` says that what takes the place of
+    answers is their summary. Raises Loose.
     """
     now = surface.messages()
     groups = _groups(surface.nodes)
     if len(groups) != len(now):
         raise Loose("the log's own messages have no clear borders")
-    writer = _Writer(surface, model)
+    writer = _Writer(surface, model, compacted)
     first = next((i for i, (a, b) in enumerate(zip(now, messages, strict=False)) if a != b), None)
     if first is None and len(now) <= len(messages):
         return writer.append(messages[len(now) :])
@@ -53,7 +56,7 @@ def changes(surface: Surface, messages: Sequence[Message], model: str) -> list[S
         found = way(now, groups, messages, at)
         if found is not None:
             return found
-    return writer.rewritten(groups, messages, at)
+    return writer.rewritten(now, groups, messages, at)
 
 
 def _groups(nodes: Iterable[SurfaceEvent]) -> list[list[SurfaceEvent]]:
@@ -74,9 +77,10 @@ Now = Sequence[Message]
 class _Writer:
     """Makes the events, keeping count of the calls that are open while they are appended."""
 
-    def __init__(self, surface: Surface, model: str) -> None:
+    def __init__(self, surface: Surface, model: str, compacted: bool) -> None:
         self._open = set(surface.open_calls)
         self._model = model
+        self._compacted = compacted
 
     # ---- ways, the least change first ----------------------------------------------------------
 
@@ -116,21 +120,28 @@ class _Writer:
             kept = now[start:]
             if list(messages[at + 1 : at + 1 + len(kept)]) == list(kept):
                 nodes = [node for group in groups[at:start] for node in group]
+                self._compacted = True
                 made = self._one(messages[at], nodes)
                 self._open = _open_after(kept)
                 return [made, *self.append(messages[at + 1 + len(kept) :])]
         return None
 
-    def rewritten(self, groups: Groups, messages: Now, at: int) -> list[SurfaceEvent]:
+    def rewritten(self, now: Now, groups: Groups, messages: Now, at: int) -> list[SurfaceEvent]:
         """Everything from the first difference on is replaced; the rest follows anew."""
+        if at + 1 < len(now) and at < len(messages) and now[at].role == messages[at].role:
+            more = Message(now[at].role, _more(now[at].content, messages[at].content) or ())
+            if more.content and not _results(more) and more.role != "assistant":
+                return self._from(groups[at + 1 :], more, messages[at + 1 :])
         while at > 0 and (at >= len(messages) or _results(messages[at])):
             at -= 1
-        nodes = [node for group in groups[at:] for node in group]
-        if at >= len(messages) or not nodes or _results(messages[at]):
+        if at >= len(messages) or not groups[at:] or _results(messages[at]):
             raise Loose("there is nothing in the messages that could take the place of the log's")
-        made = self._one(messages[at], nodes)
-        self._open = _calls(messages[at])
-        return [made, *self.append(messages[at + 1 :])]
+        return self._from(groups[at:], messages[at], messages[at + 1 :])
+
+    def _from(self, groups: Groups, first: Message, rest: Now) -> list[SurfaceEvent]:
+        made = self._one(first, [node for group in groups for node in group])
+        self._open = _calls(first)
+        return [made, *self.append(rest)]
 
     # ---- one message ---------------------------------------------------------------------------
 
@@ -167,7 +178,7 @@ class _Writer:
             return self._answer(message).model_copy(update=place)
         if message.role == "system":
             return _system(message).model_copy(update=place)
-        if any(isinstance(node, AssistantMessage) for node in nodes):
+        if self._compacted and any(isinstance(node, AssistantMessage) for node in nodes):
             made = _attachment("summary", "history rewritten by the harness", message.content)
             return made.model_copy(update=place)
         return UserMessage(content=message.content).model_copy(update=place)

@@ -13,6 +13,9 @@ from typing import Literal
 from agent_kernel.core.bodies import header_fields
 from agent_kernel.core.events import (
     AssistantMessage,
+    Attachment,
+    CompactionEnd,
+    CompactionStart,
     Event,
     RequestContext,
     RequestHeader,
@@ -41,6 +44,7 @@ from agent_kernel.proxy.reading import Failure
 
 PROVIDER = "proxy"
 Source = Literal["notification", "api"]
+_COMMAND = "<command-name>/compact"
 _PROMPT = 8  # characters of a call's input that make a new conversation its child
 _REASONS: dict[str, TurnReason] = {
     "refusal": "refused", "model_context_window_exceeded": "prompt_too_long",
@@ -90,7 +94,8 @@ class Scribe:
         if agent != MAIN and agent not in self.session.agents:
             self._adopt(agent, messages)
         try:
-            events = changes(self.session.surface(agent), messages, request.model)
+            surface, compacted = self.session.surface(agent), conversation.quoted
+            events = changes(surface, messages, request.model, compacted=compacted)
             loose = ""
         except Loose as error:
             events, loose = [], str(error)
@@ -113,7 +118,8 @@ class Scribe:
         if again and last is not None and last.digest == digest:
             return  # the same request once more: an attempt of the same step
         results = list(takewhile(_is_result, events)) if state.turn_open else []
-        prompt = [e for e in events if isinstance(e, UserMessage) and e.replaces is None]
+        news = [e for e in events if e.replaces is None or e is events[-1]]
+        prompt = [e for e in news if isinstance(e, UserMessage)]
         self._append(agent, results)
         borders: list[Event] = [StepEnd()] if state.step_open else []
         if state.turn_open and prompt and not results:
@@ -129,12 +135,34 @@ class Scribe:
 
     def _append(self, agent: str, events: Sequence[SurfaceEvent]) -> None:
         for event in events:  # one by one: a result may follow its call at once
+            if isinstance(event, Attachment) and event.kind == "summary":
+                by_hand = any(_COMMAND in text_of(each.message().content) for each in events)
+                self._compaction(agent, event, by_hand)
+                continue
             self.session.append(event, agent=agent)
             if isinstance(event, AssistantMessage):
                 calls = [call for call in calls_of(event) if call.id not in self._called]
                 self._called.update(call.id for call in calls)
                 if calls:
                     self.session.append(*calls, agent=agent)
+
+    def _compaction(self, agent: str, event: Attachment, by_hand: bool) -> None:
+        """Log what the harness made of its history as the compaction it was."""
+        surface = self.session.surface(agent)
+        name = f"harness-{agent}-{len(self.session.state(agent).compactions) + 1}"
+        answers = [node for node in surface.nodes if isinstance(node, AssistantMessage)]
+        pre = [answer.usage.context for answer in answers if answer.usage.known]
+        generation = surface.generation
+        start = CompactionStart(
+            compaction_id=name,
+            trigger="manual" if by_hand else "hard",
+            strategies=("harness",),
+            generation=generation,
+            tokens={"pre": pre[-1]} if pre else {},
+        )
+        event = event.model_copy(update={"meta": {**event.meta, "compaction_id": name}})
+        end = CompactionEnd(compaction_id=name, status="committed", generation=generation + 1)
+        self.session.append(start, event, end, agent=agent)
 
     def _context(self, agent: str, request: Request, body: Body, loose: str) -> None:
         surface, state = self.session.surface(agent), self.session.state(agent)
