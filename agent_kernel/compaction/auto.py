@@ -40,6 +40,7 @@ class Auto:
     """L5 of compaction.md §4: the summary, where a model is given, and always the ledger."""
 
     name: str = "auto"
+    needs_model: bool = True
     ledger_tokens: int = LEDGER_TOKENS
     constraint_tokens: int = CONSTRAINT_TOKENS
 

@@ -20,6 +20,7 @@ class Budget:
     """L1 of compaction.md §4: texts of a result over `over` code points → `head` + `tail`."""
 
     name: str = "budget"
+    needs_model: bool = False
     over: int = 8_192
     head: int = 4_096
     tail: int = 1_024

@@ -50,6 +50,7 @@ class Collapse:
     """L4 of compaction.md §4: over mid, episodes of at least `min_unit` tokens."""
 
     name: str = "collapse"
+    needs_model: bool = False
     min_unit: int = 2_000
     keep_units: int = 8
 

@@ -25,6 +25,7 @@ class Micro:
     """
 
     name: str = "micro"
+    needs_model: bool = False
     keep: int = KEEP
     exclude: tuple[str, ...] = EXCLUDE
     cold_floor: int = COLD_FLOOR

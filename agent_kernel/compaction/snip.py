@@ -34,6 +34,7 @@ class Snip:
     """L2 of compaction.md §4; the newest `keep_units` units stay."""
 
     name: str = "snip"
+    needs_model: bool = False
     keep_units: int = 8
 
     def wants(self, view: View) -> bool:

@@ -209,6 +209,8 @@ async def compact(
     layers = agent.strategies if strategies is None else strategies
     if agent.background is not None and prepared is None and trigger in ("hard", "overflow"):
         prepared = await agent.background.take(session, agent)
+    if prepared is not None:  # its span is as it was read: no cheaper layer goes first
+        layers = [layer for layer in layers if layer.needs_model]
     run = Run(session, agent.id, agent.profile, layers, trigger, span, instructions)
     run.model, run.marks, run.desk.prepared = agent.model, agent.marks, prepared
     if use_model and (trigger == "manual" or not breaker_open(session, agent.id)):

@@ -178,6 +178,11 @@ class Strategy(Protocol):
         """The layer's word in logs."""
         ...
 
+    @property
+    def needs_model(self) -> bool:
+        """True for the layer that asks a model, where one is there."""
+        ...
+
     def wants(self, view: View) -> bool:
         """Tell whether the layer runs at this pressure."""
         ...

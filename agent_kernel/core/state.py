@@ -208,6 +208,8 @@ class State:
             case CompactionCandidate():
                 self.candidate = event if event.status in ("started", "ready") else None
                 self._paid(Usage.of(event.usage))
+                if event.status == "failed" and event.reason in BAD_SUMMARY:
+                    self.bad_summaries = (*self.bad_summaries, self.turn)
             case CompactionEnd():
                 self._compacted(event)
 

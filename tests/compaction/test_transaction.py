@@ -111,7 +111,7 @@ def test_tokens_and_cost_of_a_run_are_in_its_end() -> None:
 class Waits:
     """A layer that waits until it is told to go on, then plans what `inner` plans."""
 
-    name = "auto"
+    name, needs_model = "auto", False
 
     def __init__(self, inner: Any = LAYERS[-1]) -> None:
         self.inner, self.reached, self.go = inner, asyncio.Event(), asyncio.Event()
@@ -259,7 +259,7 @@ class Plans:
     """A layer that plans given edits."""
 
     def __init__(self, *edits: Edit) -> None:
-        self.name, self.edits = "snip", edits
+        self.name, self.needs_model, self.edits = "snip", False, edits
 
     def wants(self, _view: View) -> bool:
         return True
@@ -305,6 +305,7 @@ def test_a_disk_that_fails_at_the_commit_leaves_the_old_surface(tmp_path: Path) 
     outcome = now(compact(session, agent(), "manual", use_model=False))
     assert outcome.error["code"] == "persistence"
     assert bytes_of(session) == before
+    assert not [e for e in session.events if getattr(e, "replaces", None)]
     files.full = False
     session.resume()
     assert session.state().compacting is None
