@@ -123,12 +123,14 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             self._bad.append((line._replace(raw=b""), str(error)))
             return
+        if wire is None:  # blank: nothing is lost with it, and it says nothing of what is before
+            self.out.good_end += 0 if self._bad else line.size + 1
+            return
         for bad, why in self._bad:
             self._aside(bad, why)
         self._bad.clear()
         self.out.good_end = line.offset + line.size + 1
-        if wire is not None:
-            self._event(line, raw, wire)
+        self._event(line, raw, wire)
 
     def end(self, size: int) -> None:
         """What was unreadable to the end is the torn tail."""
@@ -185,7 +187,7 @@ def _object(line: Line, raw: bytes) -> Json | None:
         return None
     found = json.loads(raw.decode("utf-8"))  # never guess another encoding
     if not isinstance(found, dict):
-        raise ValueError("no event: an object with seq is needed")  # noqa: TRY004
+        raise ValueError("no event: an object with seq is needed")
     return found
 
 

@@ -266,12 +266,13 @@ class Child:
                     poller.unregister(status)
                     drain_until = time.monotonic() + DRAIN
             self._escalate()
+            self.output.settle()
             if drain_until is not None and (self._at_end or time.monotonic() >= drain_until):
                 return {k: v for line in pieces.splitlines() for k, v in json.loads(line).items()}
 
     def _patience(self, drain_until: float | None) -> int | None:
         """Milliseconds to the next thing to do without an event; None: nothing but events."""
-        times = [at for at in (drain_until, self._kill_at) if at is not None]
+        times = [at for at in (drain_until, self._kill_at, self.output.due()) if at is not None]
         return max(0, int((min(times) - time.monotonic()) * 1000) + 1) if times else None
 
     def _take(self, out: int, poller: "select.poll") -> int:

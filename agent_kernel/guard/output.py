@@ -1,14 +1,19 @@
 """Output: what a command wrote, its head and tail in memory and the rest in a bounded file.
 
-It never blocks the writer: what does not fit is counted and discarded.
+It never blocks the writer, and never keeps a secret: what is kept was masked before.
 """
 
 import asyncio
+import codecs
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_kernel.guard.redact import Running, Secrets, redact
+
+GATHER, SOON = 16 << 10, 0.1  # bytes, or seconds, that are masked together
 KEEP = 128 << 10  # bytes of head, and of tail, held in memory
 SPILL = 64 << 20  # bytes of a spill file
 
@@ -35,6 +40,10 @@ class Output:
         self._on_output = on_output
         self._fd: int | None = None
         self._left = SPILL
+        self._mask = Mask()
+        self._lock = threading.RLock()
+        self._new = bytearray()  # not masked yet
+        self._since = 0.0
         if spill is not None:
             spill.parent.mkdir(parents=True, exist_ok=True)
             if eager and not external:
@@ -48,10 +57,42 @@ class Output:
     @property
     def tail(self) -> bytes:
         """The last bytes, without those that are in `head` already."""
-        return bytes(self._tail[-KEEP:])
+        return self._mask.whole(bytes(self._tail[-KEEP:]))
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes of the command."""
+        if self._on_output is not None:
+            self._call(chunk)
+        with self._lock:
+            self._since = self._since or time.monotonic()
+            self._new += chunk
+            if len(self._new) >= GATHER:
+                self._take()
+        self.settle()
+
+    def due(self) -> float | None:
+        """Return when (monotonic) what came is to be kept, None when nothing waits."""
+        return self._since + SOON if self._since else None
+
+    def settle(self) -> None:
+        """Keep what came, once it is due."""
+        with self._lock:
+            if self._since and time.monotonic() >= self._since + SOON:
+                self._take()
+
+    def _take(self, end: bool = False) -> None:
+        """Mask what came and keep it, but for a last word that may go on."""
+        chunk, self._since = bytes(self._new), 0.0
+        self._new.clear()
+        if self.total < SPILL:  # later ones are in the tail alone, which is masked when asked for
+            chunk = self._mask.feed(chunk)
+        if end or self.total >= SPILL:
+            chunk = (
+                self._mask.close() + chunk if self.total >= SPILL else chunk + self._mask.close()
+            )
+        self._keep(chunk)
+
+    def _keep(self, chunk: bytes) -> None:
         room = KEEP - len(self.head)
         if self._fd is None and self._path is not None and self.total + len(chunk) > KEEP:
             self._open()
@@ -62,11 +103,12 @@ class Output:
         self._tail += chunk[room:][-KEEP:]
         if len(self._tail) > 2 * KEEP:
             del self._tail[:-KEEP]
-        if self._on_output is not None:
-            self._call(chunk)
 
     def read(self, since: int, limit: int) -> tuple[bytes, int]:
         """Return at most `limit` bytes from offset `since`, and the offset after them."""
+        with self._lock:
+            if self._since:
+                self._take()
         if self.spill is not None and self.spill.exists():
             with self.spill.open("rb") as file:
                 file.seek(since)
@@ -77,6 +119,9 @@ class Output:
 
     def close(self) -> None:
         """Close the file; with an external writer, take head, tail and total from it."""
+        with self._lock:
+            if not self._external:
+                self._take(end=True)
         if self._fd is not None:
             os.close(self._fd)
         if self._external and self._path is not None and self._path.exists():
@@ -110,6 +155,36 @@ class Output:
         except Exception as error:  # noqa: BLE001 - a failing view must not stop the reading
             self._on_output = None
             self.trouble = f"live output stopped: {type(error).__name__}: {error}"
+
+
+class Mask:
+    """The secrets of this process masked in bytes that come in pieces, other bytes unchanged."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._secrets = Secrets.from_env(os.environ)
+        self._running = Running(self._secrets)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what may be kept by now."""
+        return _bytes(self._running.feed(self._decoder.decode(chunk)))
+
+    def close(self) -> bytes:
+        """Return the rest."""
+        rest = self._decoder.decode(b"", True)
+        self._decoder.reset()
+        return _bytes(self._running.feed(rest) + self._running.close())
+
+    def whole(self, data: bytes) -> bytes:
+        """Return bytes that were cut out of more, masked."""
+        text = data.decode("utf-8", "surrogateescape")
+        masked, found = redact(text, self._secrets)
+        return _bytes(masked) if found else data
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class Live:

@@ -376,7 +376,7 @@ class Running:
         cut = max(text.rfind(mark, self._shown) for mark in " \n\t") + 1
         if self._secrets is not None:
             cut = min(cut, len(text) - self._secrets.begun(text))
-        key = text.rfind("-----BEGIN ", max(0, cut - 80), cut)
+        key = text.rfind("-----", max(0, cut - 80), cut)  # a line of a PEM block holds blanks
         cut = key if key >= 0 and "\n" not in text[key:cut] else cut
         return max(cut, self._shown, len(text) - WINDOW)
 

@@ -40,10 +40,19 @@ def test_a_loop_in_another_thread_runs_and_stops_commands(tmp_path: Path) -> Non
     assert in_thread(shell("sleep 9", tmp_path, timeout=0.2)).timed_out
 
 
+def threads() -> list[str]:
+    """The names of the threads that serve a command."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("agent_kernel child")]
+
+
 async def test_thirty_commands_at_once_keep_their_output_apart(tmp_path: Path) -> None:
     done = await asyncio.gather(*(shell(f"echo {n}; sleep 0.1", tmp_path) for n in range(30)))
     assert [one.head for one in done] == [b"%d\n" % n for n in range(30)]
-    assert not [t for t in threading.enumerate() if t.name.startswith("agent_kernel child")]
+    until = time.monotonic() + 2  # a thread tells its result just before it ends
+    while threads() and time.monotonic() < until:
+        await asyncio.sleep(0.01)
+    assert not threads()
 
 
 async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
@@ -237,3 +246,21 @@ def test_the_process_tree_is_read_from_proc() -> None:
 )
 def test_an_exit_code_is_put_into_words(code: int | None, words: str) -> None:
     assert words in process.explain(code)
+
+
+async def test_no_secret_of_the_environment_is_kept_of_an_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = "synthetic-" + "value-of-no-use"
+    monkeypatch.setenv("AK_TEST_TOKEN", value)
+    (tmp_path / "secret").write_text(value)
+    text = "for n in 1 2 3; do cat secret; sleep 0.15; printf ' %70000s\\n' x; done; cat secret"
+    child = Child.start(["bash", "-c", text], cwd=tmp_path, env=child_env(), spill=tmp_path / "out")
+    await asyncio.sleep(0.3)
+    assert value.encode() not in child.read(0, 1 << 20)[0]
+    done = await child.wait()
+    assert done is not None
+    for kept in (done.head, done.tail, (tmp_path / "out").read_bytes()):
+        assert value.encode() not in kept
+    assert (tmp_path / "out").read_bytes().count(b"[redacted:env:AK_TEST_TOKEN]") == 4
+    assert done.total == (tmp_path / "out").stat().st_size
