@@ -8,47 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_kernel.frames import (
-    accounts,
-    blocks,
-    calls,
-    compactions,
-    facts,
-    frames,
-    items,
-    reconcile,
-    records,
-    sessions,
-    steps,
-    tools,
-    turns,
-    work,
-)
+import agent_kernel.frames.frames as frames
+from agent_kernel.frames.builders import BUILDERS
 from agent_kernel.frames.frames import Frames, Live
-from agent_kernel.frames.load import Builder
 from agent_kernel.frames.reader import Reader, Readers
 from agent_kernel.frames.scan import Paths
 from agent_kernel.frames.texts import StaleSource
 
-ALL: dict[str, Builder] = {
-    "sessions": sessions.build,
-    "records": records.build,
-    "calls": calls.build,
-    "blocks": blocks.build,
-    "tools": tools.build,
-    "turns": turns.build,
-    "steps": steps.build,
-    "compactions": compactions.build,
-    "compaction_items": items.build,
-    "facts": facts.build,
-    "files": work.files,
-    "subagents": work.subagents,
-    "tasks": work.tasks,
-    "permissions": work.permissions,
-    "prices": accounts.prices,
-    "issues": accounts.issues,
-    "reconcile": reconcile.build,
-}
+ALL = BUILDERS
 
 
 def load(

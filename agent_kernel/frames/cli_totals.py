@@ -13,11 +13,14 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agent_kernel.core.prices import source as warm
+from agent_kernel.frames.avoidable import costs, lines
+from agent_kernel.frames.builders import BUILDERS
 from agent_kernel.frames.issues import severity
+from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Readers
 from agent_kernel.frames.scan import find, find_readers
 from agent_kernel.frames.store import Store
-from agent_kernel.frames.totals import BY, notes, priced, totals
+from agent_kernel.frames.totals import BY, notes, priced, shown, totals
 
 _HEADS = ("calls", "input", "output", "write 5m", "write 1h", "read", "usd")
 _FIELDS = ("calls", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -38,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="DAY", help="before this day, ISO 8601")
     parser.add_argument("--tz", default="UTC", metavar="ZONE", help="time zone of days")
     parser.add_argument("--source", default="auto", help="force one reader by name")
+    parser.add_argument(
+        "--findings", action="store_true", help="also in --json: what could have been saved"
+    )
 
 
 def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
@@ -55,6 +61,10 @@ def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
     ledger = priced(store)
     rule = "recorded" if args.rule == "all" else args.rule
     result = totals(store, ledger, by=args.by, rule=rule, since=since, until=until, zone=zone)
+    if args.rule == "all":
+        result["reconcile"] = _reconciled(store)
+    if store.files and (args.findings or not args.json):
+        result["findings"] = _findings(store)
     sys.stdout.write(json.dumps(result) + "\n" if args.json else _table(result))
     if not store.files:
         sys.stderr.write("agent-kernel totals: no session file was found there\n")
@@ -83,7 +93,7 @@ def _table(result: dict[str, Any]) -> str:
     by = result["by"]
     rows = result.get("models", result.get("rows", []))
     cells = [[by, *_HEADS]]
-    cells += [[str(row[by]) or "(unknown)", *_cells(row)] for row in rows]
+    cells += [[shown(str(row[by])) or "(unknown)", *_cells(row)] for row in rows]
     cells.append(["total", *_cells(result["total"])])
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     text = "".join(
@@ -94,7 +104,36 @@ def _table(result: dict[str, Any]) -> str:
         + "\n"
         for line in cells
     )
-    return text + "".join(f"{line}\n" for line in notes(result))
+    said = [*_rules(result.get("reconcile", [])), *notes(result)]
+    if result.get("findings"):
+        said += ["", "what could have been saved (causes overlap):"]
+        said += [row["sentence"] for row in result["findings"]]
+    return text + "".join(f"{line}\n" for line in said)
+
+
+def _rules(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the ledger counted by every rule, a line a rule."""
+    out = ["", "the same ledger by other rules:"] if rows else []
+    for row in rows:
+        equals = f" = {row['equals']}" if row["equals"] else ""
+        out.append(f"{row['usd']:>12,.4f}  {row['calls']:>8,} calls  {row['rule']}{equals}")
+    return [*out, ""] if rows else []
+
+
+def _reconciled(store: Store) -> list[dict[str, Any]]:
+    load = Load(store, BUILDERS)
+    return load.rows("reconcile")
+
+
+def _findings(store: Store) -> list[dict[str, Any]]:
+    """Return the three dearest avoidable costs, each with its sentence."""
+    load = Load(store, BUILDERS)
+    found = costs(load)
+    total = sum(call.usd_recorded or 0.0 for call in load.priced.ledger.calls)
+    said = lines(found, total)
+    return [
+        {**cost.row(), "sentence": shown(text)} for cost, text in zip(found, said, strict=False)
+    ]
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ May not read text: sizes come from blocks, positions from the order of the chain
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -126,14 +126,15 @@ def clean_steps(load: Load) -> Iterator[tuple[str, int, int]]:
 
 
 class _Surface:
-    """The blocks one agent carries now, in order, and what calls have charged their prefix."""
+    """The blocks one agent carries now, in order, and what calls have charged spans of them."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.ends: list[int] = []
         self.sums: dict[str, int] = dict.fromkeys(SOURCES, 0)
-        self._read: list[float] = []  # dollars a token, owed by all blocks up to here
-        self._calls: list[int] = []
+        self.charged = 0  # blocks before here have been paid at least once
+        self._rates: list[float] = [0.0]  # dollars a token, as differences between neighbours
+        self._calls: list[int] = [0]
 
     @property
     def tokens(self) -> int:
@@ -145,24 +146,51 @@ class _Surface:
         self.items.append(item)
         self.ends.append(self.tokens + item.tokens)
         self.sums[item.source] += item.tokens
-        self._read.append(0.0)
+        self._rates.append(0.0)
         self._calls.append(0)
 
-    def owe(self, tokens: int, rate: float) -> int:
-        """Let all blocks within the first `tokens` owe `rate`; return how many they are."""
-        whole = bisect_right(self.ends, tokens) if self.ends else 0
-        if whole:
-            self._read[whole - 1] += rate
-            self._calls[whole - 1] += 1
-        return whole
+    def charge(self, system: int, prices: _Spans) -> None:
+        """Let every block pay its span of one request; what stands beyond its end pays nothing."""
+        last = bisect_left(self.ends, prices.edges[-1] - system) + 1
+        last = min(last, len(self.items))
+        fresh = min(self.charged, last)
+        at = 0
+        for edge, cost in zip(prices.edges, prices.costs, strict=True):
+            whole = min(bisect_right(self.ends, edge - system), fresh)
+            if whole > at:
+                self._owe(at, whole, cost)
+                at = whole
+            if at < fresh and self._starts(at) + system < edge:
+                self._pay(at, system, prices, first=False)
+                at += 1
+        for number in range(at, last):
+            self._pay(number, system, prices, first=number >= self.charged)
+        self.charged = max(self.charged, last)
+
+    def _starts(self, number: int) -> int:
+        return self.ends[number] - self.items[number].tokens
+
+    def _owe(self, begin: int, end: int, rate: float) -> None:
+        self._rates[begin] += rate
+        self._rates[end] -= rate
+        self._calls[begin] += 1
+        self._calls[end] -= 1
+
+    def _pay(self, number: int, system: int, prices: _Spans, *, first: bool) -> None:
+        item, end = self.items[number], system + self.ends[number]
+        usd = prices.until(end) - prices.until(end - item.tokens)
+        if first and not item.calls:
+            item.first_usd += usd
+        else:
+            item.later_usd += usd
+        item.calls += 1
 
     def settle(self) -> list[Item]:
         """Hand out what is owed and return the blocks."""
         rate, calls = 0.0, 0
-        for number in range(len(self.items) - 1, -1, -1):
-            rate += self._read[number]
+        for number, item in enumerate(self.items):
+            rate += self._rates[number]
             calls += self._calls[number]
-            item = self.items[number]
             item.later_usd += rate * item.tokens
             item.calls += calls
         return self.items
@@ -262,15 +290,7 @@ class _Walker:
         if prices is None:
             return None
         surface, system = self.surface, self.system
-        whole = surface.owe(call.cache_read - system, prices.read)
-        for number in range(whole, len(surface.items)):
-            item, end = surface.items[number], system + surface.ends[number]
-            usd = prices.until(end) - prices.until(end - item.tokens)
-            if item.calls:
-                item.later_usd += usd
-            else:
-                item.first_usd += usd
-            item.calls += 1
+        surface.charge(system, prices)
         covered = system + surface.tokens
         return prices.until(call.context) - prices.until(covered) + prices.until(system)
 

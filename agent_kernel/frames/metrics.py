@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import agent_kernel.frames.avoidable as avoidable
 import agent_kernel.frames.detect as detect
 import agent_kernel.frames.rereads as reread_windows
 from agent_kernel.frames.frames import Frames
@@ -82,6 +83,13 @@ def findings(f: Frames, **limits: Any) -> pd.DataFrame:
     return _frame(
         detect.table(f.load, **limits), ("code", "session_id", "where", "usd", "evidence")
     )
+
+
+def costs(f: Frames) -> pd.DataFrame:
+    """Return what could have been saved, dearest first: code, usd, count, cause, change, sessions
+    (the dearest five), of_sessions. Causes overlap."""
+    names = ("code", "usd", "count", "cause", "change", "sessions", "of_sessions")
+    return _frame([cost.row() for cost in avoidable.costs(f.load)], names)
 
 
 def _frame(rows: list[Row], names: Any) -> pd.DataFrame:

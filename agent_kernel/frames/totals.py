@@ -151,6 +151,11 @@ def _note(book: PriceBook, calls: Sequence[Call]) -> dict[str, Any]:
     return {"not_final_calls": len(loose), **sums}
 
 
+def shown(text: str) -> str:
+    """Return `text` for a terminal: what one cannot see is spelled."""
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+
+
 def notes(result: dict[str, Any]) -> list[str]:
     """Return the lines that say what the sum lacks."""
     lines = []
@@ -163,7 +168,7 @@ def notes(result: dict[str, Any]) -> list[str]:
         )
     lines += [
         f"${total['usd'] or 0:,.2f} + {one['tokens']:,} tokens without a price"
-        f" ({one['model'] or 'no model'})"
+        f" ({shown(one['model']) or 'no model'})"
         for one in result["unpriced"]
     ]
     if result["issues"]:
