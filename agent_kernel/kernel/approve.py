@@ -15,7 +15,6 @@ from agent_kernel.core.batch import Question, Reply
 from agent_kernel.core.events import PermissionRule
 from agent_kernel.core.messages import Json, canonical
 from agent_kernel.guard.render import visible
-from agent_kernel.kernel.display import PING_SECONDS
 from agent_kernel.kernel.sigint import keyboard_interrupts
 from agent_kernel.widgets.turnview import Ask
 
@@ -77,7 +76,7 @@ class Approver:
     async def _live(self, alive: asyncio.Event) -> bool:
         """Tell whether a front end answered, waiting for a new widget's ping."""
         try:
-            async with asyncio.timeout(PING_SECONDS):
+            async with asyncio.timeout(self._bench.settings.get("front_wait")):
                 await alive.wait()
         except TimeoutError:
             return False

@@ -19,9 +19,9 @@ from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool
 from agent_kernel.guard.calls import Mode
-from agent_kernel.guard.redact import Secrets, redact_json
 from agent_kernel.guard.rules import Rules, parse_rules
 from agent_kernel.kernel.permit import Grants, Guard
+from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings
 from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
@@ -85,8 +85,7 @@ def key_words(choice: Choice) -> str:
 
 def redactor(settings: Settings) -> Callable[[Json], Json]:
     """Return the hook that masks secrets before a line is written."""
-    secrets = Secrets.from_env(settings.env)
-    return lambda wire: redact_json(wire, secrets)
+    return Secrecy(settings.env).wire
 
 
 def built(

@@ -13,9 +13,11 @@ from typing import Any
 
 from agent_kernel.core.events import Event, ToolResultEvent
 from agent_kernel.core.messages import Json, ToolUse
-from agent_kernel.core.model import Attempt, BlockStart, Delta, Done, StreamEvent
+from agent_kernel.core.model import Attempt, BlockDone, BlockStart, Delta, Done, StreamEvent
 from agent_kernel.core.session import Session
 from agent_kernel.core.usage import cost
+from agent_kernel.guard.redact import Running
+from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.turns import events_from, record
 from agent_kernel.widgets.anywidgets import turn_widget
 from agent_kernel.widgets.bundle import mime_bundle
@@ -23,7 +25,7 @@ from agent_kernel.widgets.fold import fold_turn
 from agent_kernel.widgets.turnview import Ask, Live, Replayed, TurnView
 
 EVERY = 0.09  # seconds between two updates at most: 11 a second
-PING_SECONDS = 1.0  # a live front end answers a new widget within this time
+SELDOM = 1.0  # seconds between two whole bundles while nobody knows which of its mimes is seen
 TAIL_CHARS = 4_000
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 OnMessage = Callable[[Json], None]
@@ -66,6 +68,8 @@ class TurnDisplay:
         window: int | None = None,
         on_message: OnMessage = lambda _message: None,
         sidecar: str | None = None,
+        patience: float = 1.0,
+        secrecy: Secrecy | None = None,
     ) -> None:
         self.id = f"agent-{secrets.token_hex(8)}"
         self.asks: dict[str, Ask] = {}
@@ -81,11 +85,14 @@ class TurnDisplay:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dirty = asyncio.Event()
         self._widget: Any = None
+        self._secrecy = secrecy or Secrecy({})
         self._texts: dict[str, str] = {"text": "", "thinking": "", "input": ""}
+        self._running: dict[tuple[str, int | str], Running] = {}  # masks of what comes in pieces
         self._writing = ""
         self._tails: dict[str, str] = {}
         self._heard = time.time()
-        self._began = 0.0
+        self._patience = patience
+        self._began = self._shown = 0.0
 
     # ---- what happens ----------------------------------------------------------------------------
 
@@ -95,24 +102,37 @@ class TurnDisplay:
         match event:
             case Attempt() | Done():
                 self._texts = dict.fromkeys(self._texts, "")
+                self._running = {key: one for key, one in self._running.items() if key[0] == "tail"}
                 self._writing = ""
             case BlockStart(_index, kind, name, _id):
                 self._writing = name if kind == "tool_use" else ""
-            case Delta(_block, kind, text):
-                self._texts[kind] = self._texts.get(kind, "") + text
+            case Delta(block, kind, text):
+                self._texts[kind] = self._texts.get(kind, "") + self._mask((kind, block), text)
+            case BlockDone(block, _wire):
+                for kind in self._texts:
+                    if rest := self._running.pop((kind, block), None):
+                        self._texts[kind] += rest.close()
         self._dirty.set()
 
     def on_progress(self, call_id: str, text: str) -> None:
         """Take a running call's output as it comes; on the runtime's loop."""
         self._heard = time.time()
+        text = self._mask(("tail", call_id), text)
         self._tails[call_id] = (self._tails.get(call_id, "") + text)[-TAIL_CHARS:]
         self._dirty.set()
+
+    def _mask(self, key: tuple[str, int | str], text: str) -> str:
+        """Return the next piece of a text as it may be shown, its last word held back."""
+        if key not in self._running:
+            self._running[key] = self._secrecy.running()
+        return self._running[key].feed(text)
 
     def on_event(self, event: Event) -> None:
         """Hear of one stored event; in the log's writer thread."""
         self._heard = time.time()
         if isinstance(event, ToolResultEvent):
             self._tails.pop(event.id, None)
+            self._running.pop(("tail", event.id), None)
         self.touch()
 
     def touch(self) -> None:
@@ -125,7 +145,7 @@ class TurnDisplay:
     async def run(self) -> None:
         """Show the turn and update it until cancelled."""
         self._loop = asyncio.get_running_loop()
-        self._began = time.monotonic()
+        self._began = self._shown = time.monotonic()
         self._open()
         while True:
             await self._dirty.wait()
@@ -159,12 +179,22 @@ class TurnDisplay:
         view = self.view(live=True)
         if self._widget is not None:
             self._widget.show(view)
-        if self._widget is None or self._unheard():
+        if self._widget is None:
             self._publisher.show(mime_bundle(view), self._metadata(view), self.id, update=True)
+        elif self._unheard():
+            data = {**mime_bundle(view), WIDGET_MIME: self._widget_view()}
+            self._publisher.show(data, self._metadata(view), self.id, update=True)
 
     def _unheard(self) -> bool:
-        """Tell whether no widget answered in time, so that the html twin is what is seen."""
-        return not self.alive.is_set() and time.monotonic() - self._began > PING_SECONDS
+        """Tell whether no widget answered in time, so that the html twin may be what is seen.
+
+        The widget stays in the bundle: a slow front end that shows it has not been given up.
+        """
+        now = time.monotonic()
+        if self.alive.is_set() or now - self._began < self._patience or now - self._shown < SELDOM:
+            return False
+        self._shown = now
+        return True
 
     def view(self, *, live: bool, replayed: Replayed | None = None) -> TurnView:
         """Return the turn as it stands; `live` False gives what a saved notebook shows."""

@@ -113,6 +113,7 @@ def display_of(
         window=window,
         on_message=lambda message: _heard(bench, message),
         sidecar=sidecar_of(session),
+        patience=bench.settings.get("front_wait"),
     )
 
 

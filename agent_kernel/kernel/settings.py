@@ -89,6 +89,7 @@ KEYS = {
         Key("turn_seconds", 1_800, _whole, "seconds of one turn", "lower"),
         Key("budget", {}, read_budget, "of one turn: dollars like 0.50, tokens like 40k"),
         Key("instructions", None, _text, "a person's own text at the prompt's end, or its file"),
+        Key("front_wait", 1.0, float, "seconds a front end has to show that it is live"),
         Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
     )
 }

@@ -50,7 +50,7 @@ def place(tmp_path_factory) -> Iterator[tuple[Path, str, MessagesServer]]:
     folder = tmp_path_factory.mktemp("jupyter") / "work"
     folder.mkdir()
     with MessagesServer(None, Model()) as server:
-        env = {**env_of(server), "AGENT_KERNEL_MODE": "ask"}
+        env = {**env_of(server), "AGENT_KERNEL_FRONT_WAIT": "20"}
         with jupyter(folder, env) as address:
             yield folder, address, server
 
@@ -73,7 +73,7 @@ def front(request, place, browser, tmp_path) -> Iterator[Any]:
     page = browser.new_page(viewport={"width": 1100, "height": 900})
 
     def opened(*cells: str) -> Front:
-        name = re.sub(r"\W+", "_", request.node.name)[:60]
+        name = f"{request.param}_{request.node.originalname.removeprefix('test_')}"[:60]
         file = folder / f"{name}.ipynb"
         write_notebook(file, *cells)
         return Front(page, address, request.param, file)
@@ -85,9 +85,7 @@ def front(request, place, browser, tmp_path) -> Iterator[Any]:
 SLOW_MODEL = """
 from agent_kernel.kernel import build
 from agent_kernel.providers import scripted
-bench = get_ipython().agent_front.workbench
-choice = build.choice_of(bench.session, bench.settings, build.Options())
-bench.providers[choice] = scripted(["A long **story**. " * 60], delay=0.1)
+build.provider_of = lambda *_: scripted(["A long **story**. " * 60], delay=0.1)
 """
 
 
