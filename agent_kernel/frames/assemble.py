@@ -19,7 +19,7 @@ from agent_kernel.frames.values import clean_mark
 
 SHIFT = 40  # record_id = file_id << 40 | byte offset, or seq in our own logs
 OWN = "agent_kernel"
-LOGS = (OWN, "deepseek", "codex")  # the log itself says what replaces what
+LOGS = (OWN, "notebook", "deepseek", "codex")  # the log itself says what replaces what
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ def assemble(lines: Columns, marks: Columns, files: list[File]) -> Assembled:
 
 def _records(lines: Columns, files: list[File]) -> Iterator[Rec]:
     fallback = _default_sessions(lines, files)
-    own = {file.id for file in files if file.reader == OWN}
+    own = {file.id for file in files if file.reader in (OWN, "notebook")}
     names = list(lines)
     at = {name: position for position, name in enumerate(names)}
     for row in zip(*lines.values(), strict=True):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from agent_kernel.frames.own import OwnLog
+from agent_kernel.frames.own_notebook import OwnNotebook, differs, own_metadata, sidecar
 from agent_kernel.frames.reader import GROUP, PARTS, Columns, Reader, Readers
 from agent_kernel.frames.unpack import NeedsZstd, opened, packed_suffix
 
@@ -41,7 +42,7 @@ class Found:
 
 
 def find_readers(given: Readers | None = None) -> dict[str, Reader]:
-    """Return the readers by name: our own log first, then `given` or all installed, by name.
+    """Return the readers by name: our own two first, then `given` or all installed, in order.
 
     Raises TypeError when something offered as a reader has no `sniff` and `parts`.
     """
@@ -49,7 +50,7 @@ def find_readers(given: Readers | None = None) -> dict[str, Reader]:
         found: Iterable[Any] = [_made(point.load()) for point in entry_points(group=GROUP)]
     else:
         found = given.values() if isinstance(given, Mapping) else given
-    readers: dict[str, Reader] = {OwnLog.name: OwnLog()}
+    readers: dict[str, Reader] = {OwnLog.name: OwnLog(), OwnNotebook.name: OwnNotebook()}
     for reader in sorted(found, key=lambda one: str(getattr(one, "name", ""))):
         if not isinstance(reader, Reader):
             raise TypeError(f"{reader!r} is no reader: it needs name, sniff() and parts()")
@@ -119,10 +120,29 @@ def find(paths: Paths, readers: Mapping[str, Reader], source: str = "auto") -> F
             continue
         if head.strip():
             _choose(found, path, size, head, readers, source)
-    found.files = list(_with_parents(found.files))
+    found.files = list(_with_parents(_beside(found)))
     for number, file in enumerate(found.files):
         file.id = number
     return found
+
+
+def _beside(found: Found) -> list[File]:
+    """Put the log beside a notebook in its place, once, and say when the two differ."""
+    listed = {file.path for file in found.files}
+    files: list[File] = []
+    for file in found.files:
+        held = own_metadata(file.path) if file.reader == OwnNotebook.name else None
+        log = sidecar(file.path, held) if held else None
+        if held is None or log is None:
+            files.append(file)
+            continue
+        told = differs(log, held)
+        if told:
+            found.issues.append(_issue("sidecar_differs", file.path, told))
+        if log not in listed:
+            listed.add(log)
+            files.append(File(0, log, OwnLog.name, "1", Path(log).stat().st_size))
+    return files
 
 
 def _with_parents(files: list[File]) -> Iterator[File]:
