@@ -33,6 +33,7 @@ from agent_kernel.core.events import (
     SurfaceEvent,
     ToolCall,
 )
+from agent_kernel.core.mending import after_compact, before_compact, tired
 from agent_kernel.core.messages import Json, Message, ToolUse, Usage, block_of
 from agent_kernel.core.model import (
     Attempt,
@@ -211,6 +212,7 @@ async def compact(
         prepared = await agent.background.take(session, agent)
     if prepared is not None:  # its span is as it was read: no cheaper layer goes first
         layers = [layer for layer in layers if layer.needs_model]
+    instructions = await before_compact(session, agent, trigger, instructions)
     run = Run(session, agent.id, agent.profile, layers, trigger, span, instructions)
     run.model, run.marks, run.desk.prepared = agent.model, agent.marks, prepared
     if use_model and (trigger == "manual" or not breaker_open(session, agent.id)):
@@ -220,7 +222,7 @@ async def compact(
             return await ask_apart(session, agent, name, instruction, limit, left_out)
 
         run.desk.ask = ask
-    return await run.commit()
+    return await after_compact(session, agent, trigger, await run.commit())
 
 
 async def ask_apart(
@@ -341,6 +343,7 @@ def _take(session: Session, agent: Agent, event: StreamEvent) -> None:
         case Retry(n, error, status, wait, partial):
             retry = StreamRetry(n=n, error=error, status=status, wait=wait, partial=partial)
             session.append(retry, agent=agent.id)
+            tired(session, agent)
         case Stall(seconds):
             session.append(StreamStall(seconds=seconds), agent=agent.id)
         case Delta(block, kind, text):
@@ -367,7 +370,6 @@ def _answer(session: Session, agent: Agent, done: Done) -> None:
         meta={**done.meta, "bad_inputs": bad} if bad else done.meta,
     )
     calls = calls_of(message)
-    session.true_inputs.clear()
     stored = session.append(message, *calls, agent=agent.id)
     for call, event in zip(calls, stored[1:], strict=True):
         if isinstance(event, ToolCall) and event.input != call.input:

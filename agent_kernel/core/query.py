@@ -29,6 +29,7 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.hooks import STOPS, run_hooks
 from agent_kernel.core.limits import over_limits, reminders_due
+from agent_kernel.core.mending import mended
 from agent_kernel.core.messages import Block, Json, blocks_of, text_of
 from agent_kernel.core.model import ProviderError
 from agent_kernel.core.prompt import attachments_due
@@ -229,7 +230,7 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             await compact(session, agent, trigger)
         case Call():
             _open_step(session, agent)
-            await call_model(session, agent)
+            await _call(session, agent)
         case Wait():
             await _wait(session, agent)
         case Ask(call_id):
@@ -241,6 +242,15 @@ async def _perform(session: Session, agent: Agent, action: Action) -> None:
             if reason != "completed" or not await _kept_going(session, agent):
                 session.close_turn(reason, detail, agent.id)
                 await session.log.commit()
+
+
+async def _call(session: Session, agent: Agent) -> None:
+    """Ask the model; a refusal that can be mended is, once, and the step asks again."""
+    try:
+        await call_model(session, agent)
+    except ProviderError as error:
+        if not await mended(session, agent, error):
+            raise
 
 
 async def _wait(session: Session, agent: Agent) -> None:

@@ -42,7 +42,7 @@ from agent_kernel.core.events import (
     TurnEnd,
     TurnStart,
 )
-from agent_kernel.core.files import DISK, Files
+from agent_kernel.core.files import DISK, Files, sha256_of
 from agent_kernel.core.log import Log, Redact
 from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.state import CallState, State
@@ -177,6 +177,17 @@ class Session:
                 found.append({"code": "missing_blob", "text": text, "seq": event.seq})
         return found
 
+    def clean(self, text: str) -> str:
+        """Return a text as the log would keep it: its secrets masked."""
+        hook = self.log.redact
+        return text if hook is None else str(hook({"text": text})["text"])
+
+    def keep(self, data: bytes) -> str:
+        """Return the SHA-256 of a file's content, which is kept as a blob unless it holds a secret:
+        masked, it would be another file."""
+        text = data.decode("utf-8", "surrogateescape")
+        return self.blobs.put(data) if self.clean(text) == text else sha256_of(data)
+
     def __repr__(self) -> str:
         where = self.log.path.name if self.log.path else "in memory"
         return f"Session({self.id or 'new'!r}, {where}, {len(self.log)} events)"
@@ -247,8 +258,6 @@ class Session:
         self._surfaces.apply(event)
         self._states[event.agent].apply(event)
         match event:
-            case TurnStart():
-                self._began[event.agent] = time.monotonic()
             case FileObserved():
                 self._files_seen[event.agent, event.path] = event.sha256
             case FileChanged() if event.after is not None:
@@ -257,7 +266,7 @@ class Session:
                 self.mode = event.mode
             case PermissionRule():
                 self.rules.append(event)
-            case ModelSelected():
+            case ModelSelected() if not event.fallback:
                 self.model = event
             case PinSet():
                 (self.pins.add if event.on else self.pins.discard)(event.target)
@@ -265,6 +274,14 @@ class Session:
                 self.limits[event.scope] = event.limits
             case TaskCreated() | TaskFinished() | TaskLost():
                 self._fold_task(event)
+            case _:
+                self._fold_run(event)
+
+    def _fold_run(self, event: Event) -> None:
+        if isinstance(event, TurnStart):
+            self._began[event.agent] = time.monotonic()
+        elif isinstance(event, ToolResultEvent):
+            self.true_inputs.pop(event.id, None)
 
     def _fold_task(self, event: TaskCreated | TaskFinished | TaskLost) -> None:
         self.tasks[event.id] = event

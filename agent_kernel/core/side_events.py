@@ -224,6 +224,7 @@ class ModelSelected(Event):
     provider: str
     base_url: str | None = None
     why: str = ""
+    fallback: bool = False  # for the turn alone: the first choice was overloaded
 
 
 class PermissionMode(Event):

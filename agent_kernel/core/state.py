@@ -27,6 +27,7 @@ from agent_kernel.core.events import (
     RequestHeader,
     StepEnd,
     StepStart,
+    StreamRetry,
     TaskFinished,
     TaskLost,
     ToolAsk,
@@ -87,6 +88,7 @@ class State:
     empty_answers: int = 0
     continued: int = 0
     paused: int = 0
+    overloads: int = 0  # attempts in a row
     tool_calls_in_turn: int = 0
     turn_usage: Usage = field(default_factory=Usage)
     session_usage: Usage = field(default_factory=Usage)
@@ -144,7 +146,10 @@ class State:
             case RequestHeader():
                 same = self.header is not None and self.header.model == event.model
                 self.header, self.bad_summaries = event, self.bad_summaries if same else ()
+            case StreamRetry():
+                self.overloads = self.overloads + 1 if event.error == "overloaded" else 0
             case RequestContext() if event.purpose == "turn":
+                self.overloads = 0
                 self.context = event
                 self.requests_in_step += 1
             case AssistantMessage() if event.replaces is None:
