@@ -50,6 +50,14 @@ class SandboxUnavailable(OSError):
     """No sandbox works here although one is required."""
 
 
+def _programs() -> list[str]:
+    """Return the folders of this Python and of this package that a private /tmp would hide."""
+    own = Path(__file__).resolve().parents[1]
+    hidden = Path("/tmp")  # noqa: S108
+    found = [Path(sys.prefix).resolve(), own]
+    return [str(path) for path in found if path.is_relative_to(hidden)]
+
+
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """How one command is confined.
@@ -70,6 +78,8 @@ class Sandbox:
         words = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         # A private /tmp; no /run, for a service's socket there would act outside on our behalf.
         words += ["--tmpfs", "/tmp", "--tmpfs", "/run", *_RESOLVER]  # noqa: S108
+        for program in _programs():  # an environment made below /tmp stays there to be run
+            words += ["--ro-bind", program, program]
         for path in self.writable:
             words += ["--bind", str(path), str(path)]
         for path in self.protected:

@@ -14,6 +14,8 @@ import pytest
 
 from agent_kernel import cli
 from agent_kernel.core.events import RequestContext
+from agent_kernel.core.messages import dumps
+from agent_kernel.core.reading import chain_hash
 from agent_kernel.core.replay import requests
 from agent_kernel.core.session import Session
 from agent_kernel.testing import shapes
@@ -107,17 +109,16 @@ def test_replay_finds_a_changed_byte_and_names_its_seq(
 def test_replay_finds_an_edited_line_whose_chain_was_made_anew(
     turn: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from agent_kernel.core.events import event_of
-    from agent_kernel.core.reading import line_of
-
     lines, previous = [], b""
     for raw in turn.read_bytes().splitlines():
         wire = json.loads(raw)
         if wire["type"] == "tool/result":
             wire["content"][0]["text"] += " and more"
             changed = wire["seq"]
-        line, previous = line_of(event_of(wire), previous)
-        lines.append(line)
+        del wire["h"]
+        payload = dumps(wire)
+        previous = chain_hash(previous, payload)
+        lines.append(payload[:-1] + b',"h":"' + previous.hex().encode() + b'"}\n')
     turn.write_bytes(b"".join(lines))
     status, out, _ = ran(capsys, "replay", str(turn), "--verify", "--json")
     report = json.loads(out)
