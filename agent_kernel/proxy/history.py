@@ -256,11 +256,13 @@ def _open_after(messages: Sequence[Message]) -> set[str]:
 
 
 def _more(was: tuple[Block, ...], now: tuple[Block, ...]) -> list[Block] | None:
-    """Return what `now` holds beyond `was`: results may stand between, order kept otherwise."""
-    left = list(now)
-    for block in was:
-        if block not in left:
-            return None
-        left.remove(block)
-    kept = [block for block in now if block not in left]
-    return left if kept == list(was) else None
+    """Return what `now` holds beyond `was`, None when that is not all it differs in.
+
+    Results may come in any order; of all other blocks `was` must be the beginning.
+    """
+    results = [[b for b in blocks if isinstance(b, ToolResult)] for blocks in (was, now)]
+    others = [[b for b in blocks if not isinstance(b, ToolResult)] for blocks in (was, now)]
+    kept = len(others[0])
+    if any(block not in results[1] for block in results[0]) or others[1][:kept] != others[0]:
+        return None
+    return [*(block for block in results[1] if block not in results[0]), *others[1][kept:]]

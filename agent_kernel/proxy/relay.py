@@ -52,6 +52,7 @@ class Relay:
         self._asking: Exchange | None = None
         self._refusal: tuple[int, str] | None = None
         self._upstream_failed = False
+        self._client_ended = False
         # A write waits until the system has it: a reset that follows takes nothing with it.
         self._writer.transport.set_write_buffer_limits(0)
 
@@ -73,6 +74,7 @@ class Relay:
 
     async def _last_answers(self) -> None:
         """No more is sent: say so upstream where that can be said, and pass on what still comes."""
+        self._client_ended = not self._upstream_failed
         if self._there is None or self._pump is None or self._reader.exception() is not None:
             return
         if self._waiting or self._now is not None or self._upstream_failed:
@@ -193,7 +195,7 @@ class Relay:
             return
         if self._now is not None and self._answers.eof():
             self._finish()
-        self._abandon("cut")
+        self._abandon("left" if self._client_ended else "cut")
         self._writer.close()  # ends the client's side; its reader then ends `serve`
 
     def _note(self, data: bytes) -> None:

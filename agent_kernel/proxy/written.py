@@ -117,7 +117,7 @@ def _without_private(text: str, value: Any) -> str:
     if not isinstance(value, dict) or not any(name in value for name in PRIVATE_FIELDS):
         return text
     pieces: list[str] = []
-    at = done = text.index("{") + 1
+    at, done = text.index("{") + 1, 0
     while True:
         key, end = _DECODER.raw_decode(text, _skip(text, at))
         start = _skip(text, _skip(text, end) + 1)
