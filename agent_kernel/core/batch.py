@@ -30,6 +30,7 @@ from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, partiti
 
 INLINE_BYTES = 50_000  # features.md F4.15
 MASK = "[redacted:"
+NOT_KEPT = "its input held a secret that was not kept; make the call again"
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,12 @@ async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> Non
     states = [session.state(runner.agent).calls[i] for i in ids]
     for state in states:
         if state.decision is None and state.result is None:
-            session.append(*await _judge(session, runner, state), agent=runner.agent)
+            _decided(session, runner, await _judge(session, runner, state))
         elif state.decision is not None and state.decision.verdict == "deny" and not state.result:
             # The decision was the last line of a torn write: a denied call never runs.
             session.append(denied(state.call.id, state.decision.reason), agent=runner.agent)
+        elif not state.result and not state.started and _given(session, state) is None:
+            session.append(_error(state.call.id, NOT_KEPT, "secret"), agent=runner.agent)
     if any(s.ask and s.decision is None and s.result is None for s in states):
         return
     ready = [s for s in states if s.result is None and s.started is None]
@@ -142,6 +145,24 @@ async def run_batch(session: Session, runner: Runner, ids: Sequence[str]) -> Non
     session.live_calls.update(s.call.id for s in ready)
     await session.log.commit()
     await _run_all(session, runner, ready)
+
+
+def _decided(session: Session, runner: Runner, events: Sequence[Event]) -> None:
+    """Append what was decided; an edited input the log masks is kept for this process alone."""
+    for given, kept in zip(events, session.append(*events, agent=runner.agent), strict=True):
+        if isinstance(given, ToolDecision) and given.edited_input is not None:
+            session.true_inputs.pop(given.id, None)
+            if isinstance(kept, ToolDecision) and kept.edited_input != given.edited_input:
+                session.true_inputs[given.id] = given.edited_input
+
+
+def _given(session: Session, state: CallState) -> Json | None:
+    """Return the input a call is run with, None when it held a secret that was not kept."""
+    edited = state.decision.edited_input if state.decision else None
+    logged = edited if edited is not None else state.call.input
+    if state.call.id in session.true_inputs:
+        return session.true_inputs[state.call.id]
+    return None if MASK in json.dumps(logged) else logged
 
 
 def _start(state: CallState) -> ToolStart:
@@ -164,13 +185,9 @@ async def _judge(session: Session, runner: Runner, state: CallState) -> list[Eve
         ]
     if call.bad_input is not None:
         return [_error(call.id, call.bad_input, "bad_input")]
-    if MASK in json.dumps(call.input) and call.id not in session.true_inputs:
-        return [
-            _error(
-                call.id, "its input held a secret that was not kept; make the call again", "secret"
-            )
-        ]
-    given = session.true_inputs.get(call.id, call.input)
+    given = _given(session, state)
+    if given is None:
+        return [_error(call.id, NOT_KEPT, "secret")]
     try:
         tool.parse(given)
     except ToolError as error:
@@ -267,7 +284,7 @@ def decide(session: Session, runner: Runner, question: Question, reply: Reply) -
         if said.verdict == "deny":
             session.append(*_verdict(question.id, said), agent=runner.agent)
             return
-    session.append(decision, agent=runner.agent)
+    _decided(session, runner, [decision])
 
 
 async def _run_all(session: Session, runner: Runner, ready: Sequence[CallState]) -> None:
@@ -286,7 +303,8 @@ async def _run_all(session: Session, runner: Runner, ready: Sequence[CallState])
 async def _run_one(session: Session, runner: Runner, state: CallState) -> ToolResultEvent:
     call, tool = state.call, runner.tools[state.call.name]
     edited = state.decision.edited_input if state.decision else None
-    given = edited or session.true_inputs.pop(call.id, call.input)
+    given = _given(session, state)
+    assert given is not None, "run_batch answers a call whose input was not kept"
     context = runner.context(session, call.id)
     began = time.monotonic()
     parsed = tool.parse(json.loads(json.dumps(given)))  # a copy: what is logged cannot be changed
@@ -342,9 +360,10 @@ def _spilled(session: Session, content: tuple[Block, ...], meta: Json) -> tuple[
     out: list[Block] = []
     for block in content:
         raw = block.text.encode("utf-8", "surrogatepass") if isinstance(block, Text) else b""
-        if len(raw) <= INLINE_BYTES:
+        if len(raw) <= INLINE_BYTES or not isinstance(block, Text):
             out.append(block)
             continue
+        raw = session.clean(block.text).encode("utf-8", "surrogatepass")  # before a cut splits one
         sha = session.blobs.put(raw)
         meta.update(truncated=True, original_bytes=len(raw), blob=sha)
         where = str(session.blobs.path(sha)) if session.blobs.folder else f"blob {sha}"

@@ -117,6 +117,11 @@ def free_bytes(path: Path) -> str:
     return f"{stat.f_bavail * stat.f_frsize:,} bytes"
 
 
+def sha256_of(data: bytes) -> str:
+    """Return the name of a blob: the SHA-256 of its bytes, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
 class Lock:
     """The right to write one log: `flock` on a file beside it, for as long as the object is
     open."""
@@ -199,7 +204,7 @@ class Blobs:
 
         Where the folder takes no file, in memory. Raises OSError when the disk is full.
         """
-        sha256 = hashlib.sha256(data).hexdigest()
+        sha256 = sha256_of(data)
         if self.folder is None:
             self._memory[sha256] = data
         elif not self.path(sha256).exists():

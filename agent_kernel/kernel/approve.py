@@ -9,12 +9,14 @@ import asyncio
 import json
 import secrets
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_kernel.core.batch import Question, Reply
 from agent_kernel.core.events import PermissionRule
 from agent_kernel.core.messages import Json, canonical
 from agent_kernel.guard.render import visible
+from agent_kernel.kernel.secrecy import masked
 from agent_kernel.kernel.sigint import keyboard_interrupts
 from agent_kernel.widgets.turnview import Ask
 
@@ -26,6 +28,9 @@ WORDS = {
     "y": "once", "yes": "once", "allow": "once", "once": "once", "t": "turn", "turn": "turn",
     "n": "deny", "no": "deny", "deny": "deny",
 }  # fmt: skip
+
+
+EDITED_MASK = "the edited text holds a mask in place of a secret; approve it as it is, or deny it"
 
 
 class Approver:
@@ -70,7 +75,8 @@ class Approver:
     def _card(self, question: Question, nonce: str) -> Ask:
         rules: tuple[str, ...] = ()
         if self.guard is not None:
-            rules = self.guard.offers(question.name, question.input)
+            offered = self.guard.offers(question.name, question.input)
+            rules = tuple(rule for rule in offered if self._bench.secrecy.text(rule) == rule)
         return Ask(nonce=nonce, hash=question.input_hash, rules=rules)
 
     async def _live(self, alive: asyncio.Event) -> bool:
@@ -85,10 +91,14 @@ class Approver:
     async def _typed(self, question: Question) -> Reply:
         """Return the answer typed into input(); denied where there is no stdin."""
         try:
-            said = await self._bench.runtime.on_main(lambda: _input(_prompt(question)))
+            said = await self._bench.runtime.on_main(lambda: _input(self._words(question)))
         except (EOFError, OSError, NotImplementedError) as error:
             return Reply("deny", by="policy", reason=f"nobody is there to ask ({error})")
         return self._reply(question, said)
+
+    def _words(self, question: Question) -> str:
+        """Return the question as it may be shown: a secret of its input is masked."""
+        return _prompt(replace(question, input=self._bench.secrecy.json(question.input)))
 
     def _reply(self, question: Question, said: str) -> Reply:
         word, _, rest = said.strip().partition(" ")
@@ -134,6 +144,8 @@ class Approver:
             edited = _edited(question.input, message)
         except ValueError:
             return None
+        if masked(message.get("text")) and not masked(question.input):
+            return Reply("deny", by="policy", reason=EDITED_MASK)
         return Reply("allow", edited_input=edited, rule=rule if isinstance(rule, str) else None)
 
     def answer(self, call_id: str, reply: Reply, *, turn: bool = False) -> bool:
@@ -156,6 +168,7 @@ class Approver:
         self, text: str, options: list[str], multiple: bool, kind: str
     ) -> str | list[str] | None:
         """Return the person's answer to a question of the model, None when nobody answers."""
+        text, *options = (self._bench.secrecy.text(each) for each in (text, *options))
         lines = [visible(text)]
         lines += [f"  {n}. {visible(option, one_line=True)}" for n, option in enumerate(options, 1)]
         hint = "numbers, or your own words" if multiple else "a number, or your own words"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from agent_kernel import compaction, sections
 from agent_kernel import tools as rooms_tools
-from agent_kernel.core.agent import NO_LIMITS, Agent, Limits
+from agent_kernel.core.agent import NO_LIMITS, Agent, Background, Limits
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider
 from agent_kernel.core.prompt import Section
@@ -99,6 +99,7 @@ def built(
     grants: Grants | None = None,
     tasks: Tasks | None = None,
     providers: Kept | None = None,
+    background: Background | None = None,
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
@@ -123,7 +124,8 @@ def built(
         ask=ask,
         max_tokens=settings.get("max_tokens"),
         workspace=settings.folder,
-        services=services,
+        services={"facts": compaction.FACT_KINDS, "may_read": guard.may_read, **services},
+        background=background,
         tasks=tasks,
     )
     return Built(agent, guard, choice)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from importlib import import_module
@@ -69,6 +70,15 @@ class Front:
 
         return run_line(self.workbench, line)
 
+    def before_cell(self, info: Any) -> None:
+        """Warn of a secret that a cell is about to put into the history."""
+        cell = str(info.raw_cell or "")
+        if "env" in cell and "%" in cell:
+            from agent_kernel.kernel.secrecy import history_warning
+
+            if said := history_warning(cell):
+                print(f"warning: {said}", file=sys.stderr)
+
     def warm(self) -> None:
         """Load the heavy modules in a thread, after a moment of quiet; nothing waits for it.
 
@@ -106,6 +116,7 @@ def load_ipython_extension(shell: Any) -> None:
     shell.agent_cell = front.agent_cell
     shell.agent_line = front.agent_line
     shell.register_magic_function(front.line_magic, "line", "agent")
+    shell.events.register("pre_run_cell", front.before_cell)
     shell.input_transformers_cleanup.extend(TRANSFORMS)
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
@@ -120,6 +131,7 @@ def unload_ipython_extension(shell: Any) -> None:
     if front is None:
         return
     atexit.unregister(front.close)
+    shell.events.unregister("pre_run_cell", front.before_cell)
     front.close()
     for each in TRANSFORMS:
         shell.input_transformers_cleanup.remove(each)

@@ -58,9 +58,13 @@ async def drive(bench: Workbench, work: Coroutine[Any, Any, Any], out: str | Non
     except asyncio.CancelledError:
         raise TurnInterrupted(STOPPED) from None
     except KNOWN as error:
-        raise TurnFailed(str(error)) from None
+        raise TurnFailed(bench.secrecy.text(str(error))) from None
+    except Exception as error:
+        bench.secrecy.error(error)
+        raise
     finally:
         bench.running = None
+        bench.say_notices()
     return settled(bench, ended, out)
 
 
@@ -74,9 +78,13 @@ def drive_blocking(bench: Workbench, work: Coroutine[Any, Any, Any]) -> Any:
     except (KeyboardInterrupt, asyncio.CancelledError, CancelledError):
         raise TurnInterrupted(STOPPED) from None
     except KNOWN as error:
-        raise TurnFailed(str(error)) from None
+        raise TurnFailed(bench.secrecy.text(str(error))) from None
+    except Exception as error:
+        bench.secrecy.error(error)
+        raise
     finally:
         bench.running = None
+        bench.say_notices()
     return settled(bench, ended)
 
 
@@ -114,6 +122,7 @@ def display_of(
         on_message=lambda message: _heard(bench, message),
         sidecar=sidecar_of(session),
         patience=bench.settings.get("front_wait"),
+        secrecy=bench.secrecy,
     )
 
 

@@ -6,6 +6,7 @@ May not change what a tool is run with: only what is kept of it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from agent_kernel.core.messages import Json
 from agent_kernel.guard.redact import SECRET_NAME, Running, Secrets, redact, redact_json
 
 T = TypeVar("T")
+_SET_ENV = re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*\S", re.MULTILINE)
 MASK = "[redacted:"
 
 
@@ -74,3 +76,14 @@ def _named(name: str) -> bool:
 def masked(value: Any) -> bool:
     """Tell whether a value holds a mask, so that it is not what was meant."""
     return MASK in str(value)
+
+
+def history_warning(cell: str) -> str:
+    """Return what to say of a cell that sets a secret in plain words, "" when it sets none."""
+    names = sorted({name for name in _SET_ENV.findall(cell) if _named(name)})
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)}: the value stands in this cell, in the notebook when that is saved "
+        "and in IPython's history; set it before the kernel starts, or use getpass()"
+    )

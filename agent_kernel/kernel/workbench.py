@@ -6,10 +6,12 @@ May not hold a fact a restarted kernel would need: that is in the log.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent_kernel.compaction import Candidates
 from agent_kernel.core.events import SessionResume
 from agent_kernel.core.messages import Json
 from agent_kernel.core.session import Session
@@ -20,6 +22,7 @@ from agent_kernel.kernel.display import TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
 from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
+from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings
 
 
@@ -63,6 +66,7 @@ class Workbench:
         self.shell = shell
         self.runtime = Runtime()
         self.settings = Settings(Path.cwd(), env)
+        self.secrecy = Secrecy(self.settings.env)
         self.approver = Approver(self)
         self.display: TurnDisplay | None = None
         self.running: Submitted[Any] | None = None
@@ -72,7 +76,9 @@ class Workbench:
         self.namespace_seen: Json | None = None
         self._session: Session | None = None
         self._resumed = False
+        self._said = 0  # notices of the session's log
         self.tasks: Tasks | None = None
+        self.candidates = Candidates()
         self.main = MainThread(self.runtime, shell, self._drawn)
         self.providers: build.Kept = {}
         self._pid = os.getpid()
@@ -101,7 +107,7 @@ class Workbench:
     def open(self, path: Path) -> Session:
         """Close the session and open the log at `path`. Raises LogError."""
         notebook = self.notebook.name if self.notebook else None
-        made = Session.open(path, redact=build.redactor(self.settings), notebook=notebook)
+        made = Session.open(path, redact=self.secrecy.wire, notebook=notebook)
         return self.use(made)
 
     def use(self, session: Session, *, made_here: bool = False) -> Session:
@@ -111,9 +117,10 @@ class Workbench:
         """
         if self._session is not None and self._session is not session:
             self._session.close()
-        self._session = session
+        self._session, self._said = session, 0
         self._resumed = made_here
         self.tasks = Tasks(session)
+        self.candidates = Candidates()
         self.namespace_seen = None
         return session
 
@@ -147,6 +154,7 @@ class Workbench:
             grants=self.grants,
             tasks=self.tasks,
             providers=self.providers,
+            background=self.candidates,
         )
 
     def services(self) -> Json:
@@ -162,7 +170,17 @@ class Workbench:
 
     def _drawn(self, outputs: list[Json]) -> None:
         if self.display is not None:
-            self.display.rich_outputs = kept_outputs([*self.display.rich_outputs, *outputs])
+            clean = self.secrecy.json(outputs)
+            self.display.rich_outputs = kept_outputs([*self.display.rich_outputs, *clean])
+
+    def say_notices(self) -> None:
+        """Print what the log has to say and has not said here: it lost its file, it has none."""
+        if self._session is None:
+            return
+        notices = self._session.log.notices
+        for notice in notices[self._said :]:
+            print(f"session: {self.secrecy.text(notice)}", file=sys.stderr)
+        self._said = len(notices)
 
     def on_session(self, listener: Callable[[Any], None]) -> Callable[[], None]:
         """Call `listener` with each stored event until the returned function is called."""

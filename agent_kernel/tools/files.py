@@ -152,12 +152,11 @@ class Change:
 
     def note(self, ctx: ToolContext) -> None:
         """Keep both states as blobs and note the change in the log: so it can be taken back."""
-        blobs = ctx.session.blobs
-        before = None if self.before is None else blobs.put(self.before)
+        before = None if self.before is None else ctx.session.keep(self.before)
         event = FileChanged(
             path=self.place.name,
             before=before,
-            after=blobs.put(self.after),
+            after=ctx.session.keep(self.after),
             tool_call=ctx.call_id,
         )
         ctx.session.append(event, agent=ctx.agent)
