@@ -27,7 +27,7 @@ from agent_kernel.kernel.parse import (
     parse,
     words_of,
 )
-from agent_kernel.kernel.running import TurnFailed, display_of, drive, run_open
+from agent_kernel.kernel.running import TurnFailed, display_of, drive, run_open, to_background
 from agent_kernel.kernel.settings import read_budget
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets.turnview import Replayed
@@ -42,6 +42,7 @@ OPTIONS = (
     Option(("--fresh",), None, "run anew though the turn is recorded"),
     Option(("--dry-run",), None, "show the exact request, send nothing"),
     Option(("--step",), None, "stop before the first action"),
+    Option(("--background",), None, "end the cell at once; the turn goes on as a task"),
     Option(("--help",), None, "this list"),
 )
 
@@ -74,7 +75,7 @@ async def run_cell(bench: Workbench, line: str, body: str) -> None:
         await _join(bench, asked)
     elif given.get("dry_run"):
         work = show_request(bench, publisher, asked.options, asked.prompt.text)
-        await drive(bench, work)
+        await drive(bench, work, turn=False)
     else:
         await _run(bench, asked, publisher)
 
@@ -193,6 +194,8 @@ async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed
     if asked.given.get("step"):
         await show_stop(bench, publisher, built)
         return None
+    if asked.given.get("background") and bench.approver.reachable:
+        to_background(bench)
     return await run_open(bench, built, publisher)
 
 

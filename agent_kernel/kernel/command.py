@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What a command starts on the runtime; `after` makes the value of the line from its result."""
+    """What a command starts on the runtime; `after` makes the value of the line from its result.
+
+    `turn` says that it goes on with a turn, so that no other may meanwhile.
+    """
 
     coroutine: Coroutine[Any, Any, Any]
     after: Callable[[Any], Any] = lambda _result: None
+    turn: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def run_line(bench: Workbench, line: str) -> Any:
     made = command.run(bench, words)
     if not isinstance(made, Work):
         return made
-    return made.after(drive_blocking(bench, made.coroutine))
+    return made.after(drive_blocking(bench, made.coroutine, turn=made.turn))
 
 
 async def run_line_async(bench: Workbench, line: str) -> Any:
@@ -39,4 +39,4 @@ async def run_line_async(bench: Workbench, line: str) -> Any:
     made = command.run(bench, words)
     if not isinstance(made, Work):
         return made
-    return made.after(await drive(bench, made.coroutine))
+    return made.after(await drive(bench, made.coroutine, turn=made.turn))

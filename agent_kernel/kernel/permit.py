@@ -87,6 +87,12 @@ class Guard:
         """Return the rules a person may be shown for a call that was judged before."""
         return self.verdict(self._tools[name], value, False).offers if name in self._tools else ()
 
+    def may_read(self, name: str) -> bool:
+        """Tell whether a file found by a search may be read without asking."""
+        call = Call("read", {"path": name}, read_only=True)
+        context = self._context(call, {}, headless=True)
+        return evaluate(call, self.rules(), self._mode(), context).verdict == "allow"
+
     def grant_turn(self, name: str) -> None:
         """Let the tool `name` run without asking until the open turn ends; high risk still asks."""
         self._grants.turns.add((self._session.id, self._session.state().turn, name))

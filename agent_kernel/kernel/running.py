@@ -6,8 +6,9 @@ May not start a turn: a cell, a command or an inbox does, by writing it to the l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 from agent_kernel.core.actions import Action, End
@@ -19,9 +20,11 @@ from agent_kernel.core.model import ProviderError
 from agent_kernel.core.prompt import PromptError
 from agent_kernel.core.query import TurnError, TurnResult, advance, interrupt, queue, result
 from agent_kernel.core.session import Session
+from agent_kernel.core.tasks import Ended, Task
 from agent_kernel.kernel import build, filled, places, turns
 from agent_kernel.kernel.display import Publisher, TurnDisplay
 from agent_kernel.kernel.parse import UsageError
+from agent_kernel.kernel.runtime import Left, Submitted
 from agent_kernel.kernel.settings import SettingsError
 from agent_kernel.kernel.workbench import Workbench
 
@@ -46,46 +49,94 @@ class TurnInterrupted(TurnFailed):
 # ---- on the main thread -------------------------------------------------------------------------
 
 
-async def drive(bench: Workbench, work: Coroutine[Any, Any, Any], out: str | None = None) -> Any:
+async def drive(
+    bench: Workbench,
+    work: Coroutine[Any, Any, Any],
+    out: str | None = None,
+    *,
+    turn: bool = True,
+) -> Any:
     """Await work of the runtime and return its result, the answer of a turn put into `out`.
 
-    Raises TurnInterrupted when it was interrupted, TurnFailed when a turn did not complete.
+    Raises TurnInterrupted when it was interrupted, TurnFailed when a turn did not complete. A turn
+    that was moved to the background leaves with one line that names its task.
     """
-    job = bench.runtime.submit(work)
-    bench.running = job
-    try:
-        ended = await bench.runtime.wait(job)
-    except asyncio.CancelledError:
-        raise TurnInterrupted(STOPPED) from None
-    except KNOWN as error:
-        raise TurnFailed(bench.secrecy.text(str(error))) from None
-    except Exception as error:
-        bench.secrecy.error(error)
-        raise
-    finally:
-        bench.running = None
-        bench.say_notices()
+    with _said(bench):
+        job = bench.runtime.submit(work, _known(bench, turn))
+        try:
+            ended = await bench.runtime.wait(job)
+        except Left as left:
+            print(f"The turn goes on as task {left}; %agent wait {left} waits for its end.")
+            return None
     return settled(bench, ended, out)
 
 
-def drive_blocking(bench: Workbench, work: Coroutine[Any, Any, Any]) -> Any:
+def drive_blocking(bench: Workbench, work: Coroutine[Any, Any, Any], *, turn: bool = True) -> Any:
     """Like `drive`, from blocking code: a `%agent` line among Python lines."""
-    job = bench.runtime.submit(work)
-    bench.running = job
-    try:
+    with _said(bench):
+        job = bench.runtime.submit(work, _known(bench, turn))
         bench.runtime.block_for(job)
         ended = job.done.result()
+    return settled(bench, ended)
+
+
+def _known(bench: Workbench, turn: bool) -> Callable[[Submitted[Any]], None]:
+    """Return what makes a job the turn that runs, until it is done, wherever it is waited for."""
+
+    def known(job: Submitted[Any]) -> None:
+        if turn:
+            idle(bench)
+            bench.running = job
+            job.done.add_done_callback(over)
+
+    def over(_done: object) -> None:
+        bench.running = None
+
+    return known
+
+
+def idle(bench: Workbench) -> None:
+    """Raise UsageError while a turn runs."""
+    if bench.running is not None:
+        raise UsageError("a turn runs; %agent wait for its end, or %agent stop")
+
+
+@contextmanager
+def _said(bench: Workbench) -> Iterator[None]:
+    """Turn what a job raises into one readable line, and say what the log has to say."""
+    try:
+        yield
     except (KeyboardInterrupt, asyncio.CancelledError, CancelledError):
         raise TurnInterrupted(STOPPED) from None
     except KNOWN as error:
         raise TurnFailed(bench.secrecy.text(str(error))) from None
+    except (UsageError, TurnFailed):
+        raise
     except Exception as error:
         bench.secrecy.error(error)
         raise
     finally:
-        bench.running = None
         bench.say_notices()
-    return settled(bench, ended)
+
+
+def to_background(bench: Workbench) -> None:
+    """Let the cell of the turn that runs end, the turn go on as a task; on the runtime's loop."""
+    job = bench.running
+    if job is None or job.left.done() or bench.tasks is None:
+        return
+    start = bench.session.state().turn_start
+    label = (start.text if start else "turn").strip().splitlines()[0][:80]
+
+    async def follow(_task: Task) -> Ended:
+        try:
+            await asyncio.wrap_future(job.done)
+        except (asyncio.CancelledError, TurnFailed, *KNOWN) as error:
+            words = str(error) or "stopped"
+            return Ended("stopped" if not str(error) else "failed", f"{label}: {words}")
+        return Ended("completed", f"{label}: done")
+
+    task = bench.tasks.start("cell", label, follow, awaited=True)
+    job.left.set_result(task.id)
 
 
 def settled(bench: Workbench, ended: Any, out: str | None = None) -> Any:
@@ -132,6 +183,8 @@ def _heard(bench: Workbench, message: Json) -> None:
         return
     if message["type"] == "stop":
         bench.running.cancel()
+    if message["type"] in ("background", "detach"):
+        to_background(bench)
     if message["type"] == "steer" and str(message.get("text") or "").strip():
         queue(bench.session, {"text": str(message["text"])}, "next")
 

@@ -39,9 +39,21 @@ class Runtime:
 
     # ---- into the runtime ------------------------------------------------------------------------
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Submitted[T]:
-        """Start `work` on the runtime's loop, in the caller's context."""
+    def submit(
+        self,
+        work: Coroutine[Any, Any, T],
+        known: Callable[[Submitted[T]], None] = lambda _job: None,
+    ) -> Submitted[T]:
+        """Start `work` on the runtime's loop, in the caller's context; `known` hears of it first.
+
+        Raises what `known` raises: then nothing was started.
+        """
         made: Submitted[T] = Submitted(self)
+        try:
+            known(made)
+        except BaseException:
+            work.close()
+            raise
         made.start(work)
         return made
 
@@ -50,14 +62,23 @@ class Runtime:
         return await self.wait(self.submit(work))
 
     async def wait(self, job: Submitted[T]) -> T:
-        """Await what was submitted, from the main thread's loop; cancelled, it is cancelled too."""
+        """Await what was submitted, from the main thread's loop; cancelled, it is cancelled too.
+
+        Raises Left when it was left to go on by itself.
+        """
         self._main_loop = asyncio.get_running_loop()
+        done, left = asyncio.wrap_future(job.done), asyncio.wrap_future(job.left)
+        both: set[asyncio.Future[Any]] = {done, left}
         try:
-            return await asyncio.wrap_future(job.done)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             job.cancel()
             await job.closed()
             raise
+        if not done.done():
+            raise Left(left.result())
+        left.cancel()
+        return done.result()
 
     def block_on(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work` from blocking code of the main thread, serving its jobs meanwhile."""
@@ -161,12 +182,20 @@ def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) 
         done.set_result(value)
 
 
+class Left(Exception):
+    """Work was left to go on by itself; its text is the name it goes by."""
+
+
 class Submitted(Generic[T]):
-    """Work handed to the runtime: `done` carries its result; `cancel` ends it as an interrupt."""
+    """Work handed to the runtime: `done` carries its result; `cancel` ends it as an interrupt.
+
+    `left` is set when its waiter is to go without it.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.done: Future[T] = Future()
+        self.left: Future[str] = Future()
         self._task: asyncio.Task[T] | None = None
         self._cancelled = False
         self._ended = threading.Event()

@@ -157,3 +157,52 @@ def test_without_a_key_the_demo_answers(demo_kernel: Path) -> None:
     assert "demo provider: fixed rules, no language model" in ran.plain
     status = demo_kernel.ok("%agent")
     assert "demo" in status.text and "ANTHROPIC_API_KEY: not set" in status.text
+
+
+def test_compact_and_undo_give_equal_requests_back(kernel, serve) -> None:
+    big = calls(*(("read", {"path": f"f{n}.txt"}) for n in range(8)))
+    k = kernel(serve(None, Script(big, says("Read."), says("Next."))))
+    for n in range(8):
+        (k.folder / f"f{n}.txt").write_text(f"line {n}\n" * 300)
+    k.ok("%%agent\nread them", "c1")
+    before = k.session().surface().messages()
+    assert "nothing was changed" in k.ok("%agent compact --dry-run").text
+    assert k.session().surface().messages() == before
+    ran = k.ok("%agent compact --no-model --policy micro")
+    assert "ompact" in ran.plain, ran.text
+    assert k.session().surface().messages() != before
+    k.ok("%agent undo")
+    assert k.session().surface().messages() == before
+    assert "did you mean" in k.run("%agent compact --polcy micro").error
+
+
+def test_a_turn_in_the_background_frees_its_cell_and_takes_more_text(kernel) -> None:
+    k = kernel()
+    k.ok(
+        "from agent_kernel.kernel import build\n"
+        "from agent_kernel.providers import scripted\n"
+        "slow = scripted(['word ' * 300, 'Heard both.'], delay=0.1)\n"
+        "build.provider_of = lambda *_: slow"
+    )
+    started = k.finish(k.start("%%agent --background\ngo", "c1", stdin=True), [])
+    assert started.status == "ok" and started.seconds < 5
+    assert "The turn goes on as task c" in started.text
+    assert k.ok("print(6 * 7)").text.strip() == "42"
+    assert "running" in k.ok("%agent tasks").plain
+    assert "a turn runs" in k.run("%agent step").error
+    k.finish(k.start("%%agent\nand this too", "c2", stdin=True), [])
+    assert "completed" in k.ok("%agent wait").text or "No task runs" in k.ok("%agent wait").text
+    session = k.session()
+    assert [e.type for e in session.events].count("turn/start") == 1
+    assert session.state().turn_end.reason == "completed"
+    assert "and this too" in str(session.surface().messages())
+
+
+def test_the_live_tables_and_the_agent_are_there_for_python(kernel, serve) -> None:
+    k = kernel(serve(None, Script(says("One."), says("Two."))))
+    k.ok("%%agent\nhello", "c1")
+    assert k.ok("print(len(get_ipython().agent.frames.turns))").text.strip() == "1"
+    table = k.ok("%agent frames calls")
+    assert "text/html" in table.displays[-1]["data"]
+    k.ok("await get_ipython().agent('again')")
+    assert k.ok("print(len(get_ipython().agent.frames.turns))").text.strip() == "2"

@@ -14,6 +14,7 @@ from agent_kernel.kernel import branches, pages, places, turns
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.parse import Option, UsageError, parse
+from agent_kernel.kernel.running import idle
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets import tasks as tasks_view
 from agent_kernel.widgets import tree as tree_view
@@ -23,7 +24,7 @@ def session(bench: Workbench, words: list[str]) -> None:
     """Print where the session is kept, or open another file."""
     _given, rest = parse(words, (), most=1)
     if rest:
-        _idle(bench)
+        idle(bench)
         try:
             bench.open(Path(rest[0]).expanduser().absolute())
         except LogError as error:
@@ -39,16 +40,11 @@ def session(bench: Workbench, words: list[str]) -> None:
 def new(bench: Workbench, words: list[str]) -> None:
     """Close the session and begin a new one beside it."""
     parse(words, ())
-    _idle(bench)
+    idle(bench)
     path = bench.session.log.path
     if path is not None and len(bench.session.log):
         bench.open(places.next_log(path))
     print(f"new session: {places.shown(bench.session.log.path, bench.settings.folder)}")
-
-
-def _idle(bench: Workbench) -> None:
-    if bench.running is not None:
-        raise UsageError("a turn runs; wait for its end or %agent stop")
 
 
 def fork(bench: Workbench, words: list[str]) -> None:
@@ -58,7 +54,7 @@ def fork(bench: Workbench, words: list[str]) -> None:
         Option(("--name",), str, "the branch's name"),
     )
     given, _ = parse(words, options)
-    _idle(bench)
+    idle(bench)
     before = bench.session
     if not len(before.log):
         raise UsageError("nothing is recorded yet; there is nothing to fork")
@@ -91,7 +87,7 @@ def _seq(session: Session, said: str | None) -> int:
 def switch(bench: Workbench, words: list[str]) -> None:
     """Go on with another branch of the session."""
     _given, rest = parse(words, (), most=1)
-    _idle(bench)
+    idle(bench)
     if not rest:
         raise UsageError(f"say which: {', '.join(branches.files_of(bench.session))}")
     made = branches.switch(bench, rest[0])

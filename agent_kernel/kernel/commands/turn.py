@@ -17,7 +17,7 @@ from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.dry import show_stop
 from agent_kernel.kernel.parse import UsageError, nearest, parse
-from agent_kernel.kernel.running import Until, go_on, options_of, run_open
+from agent_kernel.kernel.running import Until, go_on, idle, options_of, run_open
 from agent_kernel.kernel.turns import recorded
 from agent_kernel.kernel.workbench import Workbench
 
@@ -36,7 +36,7 @@ def step(bench: Workbench, words: list[str]) -> Work:
     if wanted not in UNTIL:
         raise UsageError(f"step {wanted!r}{nearest(wanted, list(UNTIL)[1:])}")
     publisher = Publisher(bench.shell)
-    return Work(_step(bench, publisher, UNTIL[wanted]))
+    return Work(_step(bench, publisher, UNTIL[wanted]), turn=True)
 
 
 async def _step(bench: Workbench, publisher: Publisher, until: Until) -> TurnResult | None:
@@ -51,12 +51,13 @@ async def _step(bench: Workbench, publisher: Publisher, until: Until) -> TurnRes
 def go_on_with(bench: Workbench, words: list[str]) -> Work:
     """Run the open turn to its end."""
     parse(words, ())
-    return Work(go_on(bench, Publisher(bench.shell)))
+    return Work(go_on(bench, Publisher(bench.shell)), turn=True)
 
 
 def resume(bench: Workbench, words: list[str]) -> Work | None:
     """Open a session again, say what its last kernel left, and go on with its open turn."""
     _given, rest = parse(words, (), most=1)
+    idle(bench)
     if rest:
         path = Path(rest[0]).expanduser().absolute()
         if not path.is_file():
@@ -76,7 +77,7 @@ def resume(bench: Workbench, words: list[str]) -> Work | None:
     if not session.state().turn_open:
         print("No turn is open.")
         return None
-    return Work(go_on(bench, Publisher(bench.shell)))
+    return Work(go_on(bench, Publisher(bench.shell)), turn=True)
 
 
 def _say_found(damaged: int, calls: tuple[str, ...], findings: int) -> None:
@@ -111,7 +112,7 @@ def error(bench: Workbench, words: list[str]) -> Work:
         raise UsageError("no cell of this kernel has failed yet")
     lines = traceback.format_exception(found)[-40:]
     prompt = f"Explain the last error of my notebook; change nothing.\n\n{''.join(lines)}"
-    return Work(_ask(bench, Publisher(bench.shell), prompt))
+    return Work(_ask(bench, Publisher(bench.shell), prompt), turn=True)
 
 
 async def _ask(bench: Workbench, publisher: Publisher, prompt: str) -> TurnResult | Action:
