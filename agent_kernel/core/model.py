@@ -143,8 +143,7 @@ def place_marks(
     """Return at most 3 breakpoints: last system block, last message, and `previous` again when far.
 
     `previous` is the message index marked by the last request; it is repeated when more than 18
-    blocks
-    came after it, because the server looks back only 20 blocks (models.md §8).
+    blocks came after it, because the server looks back only 20 blocks (models.md §8).
     """
     marks: list[Mark] = []
     if system:

@@ -177,10 +177,9 @@ def verify(
     """Return how many requests of a log rebuild to their digest, and the seq of each changed line.
 
     `findings` are those of reading the file (broken hashes, torn lines). A changed line whose
-    hashes were
-    made anew is found because the next request noted what joined the surface before it was sent.
-    Of a request another harness made, the bytes in `blobs` must have the digest, and header and
-    surface must say what the bytes say.
+    hashes were made anew is found because the next request noted what joined the surface before it
+    was sent. Of a request another harness made, the bytes in `blobs` must have the digest, and
+    header and surface must say what the bytes say.
     """
     report = Report(findings=list(findings))
     by_seq = {event.seq: event for event in events}

@@ -62,8 +62,7 @@ class Session:
     """A session in memory, or in a file by `Session.open(path)`.
 
     `surface(agent)` and `state(agent)` are folds of the log, kept as events come in; `mode`,
-    `rules`,
-    `limits` and `tasks` are the session's own folds.
+    `rules`, `limits` and `tasks` are the session's own folds.
     """
 
     def __init__(self, log: Log | None = None, *, notebook: str | None = None) -> None:
@@ -197,9 +196,8 @@ class Session:
         change.
 
         The branch's file is `branches/<name>.jsonl` in the session's folder (in memory when this
-        session
-        is). Calls the cut left open are answered. Raises KeyError on an unknown seq, ValueError on
-        a name taken.
+        session is). Calls the cut left open are answered. Raises KeyError on an unknown seq,
+        ValueError on a name taken.
         """
         log = fork_log(self.log, at, name, self.folder)
         branch = Session(log, notebook=self.notebook)

@@ -38,8 +38,7 @@ class Surface:
     """The ordered events of one agent's surface.
 
     `generation` counts committed replacements and restored ones; between two generations the
-    surface
-    only grows at its end, and so do the messages' bytes.
+    surface only grows at its end, and so do the messages' bytes.
     """
 
     def __init__(self, agent: str = "main") -> None:

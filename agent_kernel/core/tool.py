@@ -69,8 +69,8 @@ class ToolContext:
     asked.
 
     `workspace` is the root files are relative to; `progress` takes text for people, not for the
-    model;
-    `services` are what the roof handed in by name (`run_cell`, `ask`, `spawn`, `notebook`, …).
+    model; `services` are what the roof handed in by name (`run_cell`, `ask`, `spawn`, `notebook`,
+    …).
     """
 
     session: Session
@@ -97,11 +97,9 @@ class Tool:
     """A callable of the model: a value, not a class to inherit.
 
     `input` is a pydantic model (or a JSON Schema, then `run` gets the plain dict). `concurrent`
-    calls
-    share a batch with their neighbours; `read_only` ones have no side effect: both may be
-    functions of
-    the validated input. `timeout` in seconds, None = no limit of ours. `spill` False = never cut
-    to a blob.
+    calls share a batch with their neighbours; `read_only` ones have no side effect: both may be
+    functions of the validated input. `timeout` in seconds, None = no limit of ours. `spill` False =
+    never cut to a blob.
     """
 
     name: str
@@ -198,8 +196,7 @@ def tool(
     in a thread.
 
     A parameter annotated `ToolContext` is given the context and hidden from the model. Raises
-    TypeError
-    when a parameter has no type hint or is `*args`/`**kwargs`.
+    TypeError when a parameter has no type hint or is `*args`/`**kwargs`.
     """
 
     def make(target: Callable[..., Any]) -> Tool:

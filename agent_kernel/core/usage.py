@@ -47,9 +47,8 @@ class Meter:
     """How many tokens an agent's next request holds: the last recorded usage and an estimate after
     it.
 
-    Nothing is estimated that a provider has counted: only surface events after the last answer,
-    and the
-    whole surface after a replacement changed what was counted. Estimates are kept by event.
+    Nothing is estimated that a provider has counted: only surface events after the last answer, and
+    the whole surface after a replacement changed what was counted. Estimates are kept by event.
     """
 
     id = METER
