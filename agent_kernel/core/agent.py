@@ -15,7 +15,15 @@ from agent_kernel.core.compaction import Prepared, Strategy, WaterMarks
 from agent_kernel.core.hooks import Hook
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider, StreamEvent, SystemText
-from agent_kernel.core.prompt import ContextItem, Prompt, PromptContext, Section, assemble
+from agent_kernel.core.prompt import (
+    ContextItem,
+    Late,
+    Prompt,
+    PromptContext,
+    PromptError,
+    Section,
+    assemble,
+)
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool, ToolContext
@@ -94,6 +102,7 @@ class Agent:
     on_progress: Callable[[str, str], None] = lambda _id, _text: None
     system: tuple[SystemText, ...] | None = None
     context: tuple[ContextItem, ...] = ()
+    late: Late = field(default_factory=dict)  # sections that were not ready in time
     partial: dict[int, Json] = field(default_factory=dict)  # blocks of the stream now running
 
     @property
@@ -113,10 +122,17 @@ class Agent:
         )
 
     async def refresh(self, session: Session) -> None:
-        """Render the sections: the system text once a session, the context anew (F2.4)."""
+        """Render the sections: the system text once a session, the context anew (F2.4).
+
+        Raises PromptError on two sections or two tools of one name, or an undefined variable.
+        """
+        names = [tool.name for tool in self.tools]
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise PromptError(f"tools {twice} are there twice; rename or remove one of each")
         facts = {**self.services, "session": session, "agent": self}
         where = PromptContext(self.workspace, self.id, session.mode or "ask", facts)
-        prompt: Prompt = await assemble(self.sections, self.variables, where)
+        prompt: Prompt = await assemble(self.sections, self.variables, where, self.late)
         if self.system is None:
             self.system = prompt.system
         self.context = prompt.dynamic

@@ -5,6 +5,7 @@ May not put text into a request: context enters as attachments in the log, and o
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from agent_kernel.core.events import Attachment, AttachmentKind
-from agent_kernel.core.messages import blocks_of
+from agent_kernel.core.messages import Json, blocks_of
 from agent_kernel.core.model import SystemText
 from agent_kernel.core.surface import Surface
 
 GONE = "(no longer set)"
+WAIT = 0.3  # seconds a request waits for its context (features.md F3.7, setting prefetch_wait)
 _VARIABLE = re.compile(r"\{\{([^{}]*)\}\}")
+
+
+Late = dict[str, "asyncio.Future[Rendered]"]
 
 
 class PromptError(ValueError):
@@ -34,7 +39,16 @@ class PromptContext:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-Rendered = str | None
+@dataclass(frozen=True)
+class Part:
+    """One of several things a section says, attached on its own; None = no longer."""
+
+    text: str | None
+    meta: Json = field(default_factory=dict)
+
+
+# A text, several parts by name, or nothing to say.
+Rendered = str | Mapping[str, Part] | None
 Render = Callable[[PromptContext], Rendered | Awaitable[Rendered]]
 
 
@@ -43,10 +57,9 @@ class Section:
     """One named part of the prompt.
 
     `static` ones are the system text, the same bytes for a whole session; the others become
-    attachments
-    of `kind`. `render` gives None when it has nothing to say; it may be a coroutine. `owner` names
-    the
-    package it came from.
+    attachments of `kind`. `render` gives None when it has nothing to say, or parts that are
+    attached one by one; it may be a coroutine, which a request waits a moment for. `owner` names
+    the package it came from.
     """
 
     name: str
@@ -58,11 +71,16 @@ class Section:
 
 @dataclass(frozen=True)
 class ContextItem:
-    """What one dynamic section says now; None = nothing."""
+    """What one dynamic section, or one part of it, says now; None = nothing.
+
+    `whole` marks the section of parts: those that are not there any more are gone.
+    """
 
     name: str
     kind: AttachmentKind
-    text: Rendered
+    text: str | None
+    meta: Json = field(default_factory=dict)
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,25 +102,68 @@ def check_sections(sections: Sequence[Section]) -> None:
 
 
 async def assemble(
-    sections: Sequence[Section], variables: Mapping[str, str], context: PromptContext
+    sections: Sequence[Section],
+    variables: Mapping[str, str],
+    context: PromptContext,
+    late: Late | None = None,
 ) -> Prompt:
-    """Return the prompt of `sections` in the given order, `{{name}}` filled from `variables`.
+    """Return the prompt of the sections in their order.
 
-    Raises PromptError on a duplicate section or an undefined variable.
+    Coroutines start together and are waited for WAIT seconds; what is late stays in `late`, is
+    left out now, and joins when it is asked for again. Raises PromptError on a duplicate section
+    or an undefined variable.
     """
     check_sections(sections)
     system: list[SystemText] = []
     dynamic: list[ContextItem] = []
+    made = await _rendered(sections, context, {} if late is None else late)
     for section in sections:
-        made = section.render(context)
-        text = await made if isinstance(made, Awaitable) else made
-        if text is not None:
-            text = fill(text, variables, section) if section.static else text
+        if section.name not in made:
+            continue
+        said = made[section.name]
         if not section.static:
-            dynamic.append(ContextItem(section.name, section.kind, text))
-        elif text:
-            system.append(SystemText(section.name, text))
+            dynamic += items_of(section, said)
+        elif isinstance(said, str) and said:
+            system.append(SystemText(section.name, fill(said, variables, section)))
     return Prompt(tuple(system), tuple(dynamic))
+
+
+async def _rendered(
+    sections: Sequence[Section], context: PromptContext, late: Late
+) -> dict[str, Rendered]:
+    made: dict[str, Rendered] = {}
+    fresh: list[asyncio.Future[Rendered]] = []
+    for name in [name for name, task in late.items() if task.cancelled()]:
+        del late[name]  # its loop ended
+    for section in sections:
+        if section.name in late:
+            continue
+        said = section.render(context)
+        if isinstance(said, Awaitable) and section.static:
+            made[section.name] = await said
+        elif isinstance(said, Awaitable):
+            task: asyncio.Future[Rendered]
+            late[section.name] = task = asyncio.ensure_future(said)
+            fresh.append(task)  # what was late before is not waited for again
+        else:
+            made[section.name] = said
+    if fresh:
+        await asyncio.wait(fresh, timeout=WAIT)
+    for name in [name for name, task in late.items() if task.done()]:
+        made[name] = late.pop(name).result()
+    return made
+
+
+def items_of(section: Section, said: Rendered) -> list[ContextItem]:
+    """Return what a dynamic section says as items: one, or one a part."""
+    if not isinstance(said, Mapping):
+        return [ContextItem(section.name, section.kind, said)]
+    whole = ContextItem(section.name, section.kind, None, whole=True)
+    parts = [
+        ContextItem(f"{section.name}:{name}", section.kind, part.text, part.meta)
+        for name, part in said.items()
+    ]
+    return [whole, *parts]
 
 
 def fill(text: str, variables: Mapping[str, str], section: Section) -> str:
@@ -126,25 +187,33 @@ def attachments_due(surface: Surface, items: Iterable[ContextItem]) -> list[Atta
 
     Keeps no state: what a compaction hid is due again, and a resume adds nothing twice (F2.4).
     """
-    there = surface.sections
-    due: list[Attachment] = []
-    for item in items:
-        text = item.text
-        if text is None:
-            if there.get(item.name) in (None, framed(item.name, GONE)):
-                continue
-            text = GONE
-        content = framed(item.name, text)
-        if there.get(item.name) != content:
-            meta = {"section": item.name}
-            made = Attachment(
-                kind=item.kind, label=item.name, content=blocks_of(content), meta=meta
-            )
-            due.append(made)
-    return due
+    there, given = surface.sections, list(items)
+    names = {item.name for item in given}
+    for item in [item for item in given if item.whole]:
+        gone = [n for n in there if n.startswith(f"{item.name}:") and n not in names]
+        given += [ContextItem(name, item.kind, None) for name in gone]
+    return [due for item in given if (due := _due(there.get(item.name), item)) is not None]
 
 
-def framed(name: str, text: str) -> str:
-    """Return context text in our own tag; look-alikes of the closing tag inside are escaped."""
-    inner = text.replace("</runtime-context", "&lt;/runtime-context")
+def _due(there: str | None, item: ContextItem) -> Attachment | None:
+    gone = framed(item.name, GONE, item.kind)
+    if item.text is None and there in (None, gone):
+        return None
+    content = gone if item.text is None else framed(item.name, item.text, item.kind)
+    if there == content:
+        return None
+    meta = {"section": item.name, **item.meta}
+    return Attachment(kind=item.kind, label=item.name, content=blocks_of(content), meta=meta)
+
+
+_OURS = re.compile(r"<(?=/?(?:runtime-context|memory-attachment|file-path|content)\b)")
+
+
+def framed(name: str, text: str, kind: AttachmentKind = "context") -> str:
+    """Return context text in our own tags; look-alikes of them inside are escaped."""
+    inner = _OURS.sub("&lt;", text)
+    if kind == "memory":
+        path = _OURS.sub("&lt;", name.partition(":")[2])
+        told = f"<file-path>{path}</file-path><content>\n{inner}\n</content>"
+        return f"<memory-attachment>{told}</memory-attachment>"
     return f'<runtime-context name="{name}">\n{inner}\n</runtime-context>'

@@ -110,6 +110,7 @@ def child_of(parent: Agent, spec: Spawn, child_id: str) -> Agent:
         wake="cell",
         system=parent.system if spec.fork else None,
         context=(),
+        late={},
         partial={},
         on_stream=lambda _event: None,
     )

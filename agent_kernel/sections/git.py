@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_kernel.core.prompt import PromptContext, Section
 
-WAIT = 0.3  # seconds a request waits for git (features.md F3.7)
+WAIT = 10.0  # seconds git may take; a request waits less and takes its answer when it is there
 KEEP = 20.0  # seconds an answer counts when the repository's own files did not change
 _SAFE = {
     "core.fsmonitor": "false",

@@ -39,10 +39,10 @@ LINES = (
         "publishing, dropping, sending) stop and ask, saying what it would do."
     ),
     (
-        "Look in this order: what you already have, the workspace, the notebook's variables, "
-        "then the web."
+        "Look with the cheapest that fits: a known path with read, known text with grep, a known "
+        "symbol with lsp, only an idea without a name with concept_search; the web comes last."
     ),
-    "`@path` in a prompt names a file: read it when you need it.",
+    "`@path` in a prompt is a path, not its content: read the file when you need it.",
     "Memory files are notes of the person for every session; write to them only when asked.",
     (
         "Answer in the person's language: first the result, then what they need to trust it. Say "

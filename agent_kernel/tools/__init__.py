@@ -5,7 +5,12 @@ May not decide what is allowed: the guard judges every call before it runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from agent_kernel.core.tool import Tool
+from agent_kernel.tools import frontmatter, ranking, references, roles, skills
 from agent_kernel.tools.agent import AGENT
 from agent_kernel.tools.ask import ASK
 from agent_kernel.tools.bash import BASH
@@ -28,8 +33,21 @@ from agent_kernel.tools.web_fetch import WEB_FETCH
 from agent_kernel.tools.web_search import WEB_SEARCH
 from agent_kernel.tools.write import WRITE
 
-__all__ = ["ALL", "Servers"]
+__all__ = ["ALL", "LENT", "Lent", "Servers", "references"]
 
+
+@dataclass(frozen=True)
+class Lent:
+    """What this room lends to the sections; the roof hands it over as the service `lent`."""
+
+    find_skills: Callable[..., skills.Skills] = skills.find
+    find_roles: Callable[..., Any] = roles.find
+    rank: Callable[..., list[float]] = ranking.rank
+    words: Callable[[str], list[str]] = ranking.words
+    split: Callable[[str], Any] = frontmatter.split
+
+
+LENT = Lent()
 ALL: tuple[Tool, ...] = (
     READ,
     WRITE,

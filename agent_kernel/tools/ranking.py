@@ -45,6 +45,11 @@ def counted(parts: Iterable[tuple[str, int]]) -> Counter[str]:
     return found
 
 
+def rank(query: str, documents: Sequence[Iterable[tuple[str, int]]]) -> list[float]:
+    """Return one score a document, given as (text, weight) pairs; 0 where no word is shared."""
+    return Index([counted(each) for each in documents]).scores(words(query))
+
+
 class Index:
     """Documents as word counts; `scores` ranks them all for a query."""
 

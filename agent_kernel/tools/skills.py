@@ -95,6 +95,19 @@ def places(workspace: Path, home: Path) -> Iterator[tuple[Path, str]]:
     yield BUNDLED, "bundled"
 
 
+_parsed: dict[tuple[Path, str], tuple[tuple[int, int], Skill]] = {}
+
+
+def _known(path: Path, origin: str) -> Skill:
+    """Return what `parse` does, anew only when the file is another: a request asks each time."""
+    info = path.stat()
+    stamp = (info.st_mtime_ns, info.st_size)
+    known = _parsed.get((path, origin))
+    if known is None or known[0] != stamp:
+        known = _parsed[path, origin] = (stamp, parse(path, origin))
+    return known[1]
+
+
 def find(workspace: Path, home: Path | None = None) -> Skills:
     """Return the skills of a workspace as they are on disk now."""
     found: dict[str, Skill] = {}
@@ -104,7 +117,7 @@ def find(workspace: Path, home: Path | None = None) -> Skills:
     for folder, origin in places(workspace, base):
         for path in _files(folder):
             try:
-                skill = parse(path, origin)
+                skill = _known(path, origin)
             except (OSError, ValueError) as error:
                 problems.append(f"{path.parent.name}: {error}")
                 continue

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.messages import Block, Json, Raw, Text
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError, input_schema
 from agent_kernel.guard.fence import escape_tags
@@ -32,6 +33,10 @@ class ToolSearchInput(Input):
 
 
 def _deferred(ctx: ToolContext) -> Sequence[Tool]:
+    owner = ctx.services.get("owner")
+    own = tuple(t for t in owner.tools if t.deferred) if isinstance(owner, Agent) else ()
+    if own:
+        return own
     given = ctx.service("deferred_tools", "there are no tools beyond those you have")
     return tuple(given() if callable(given) else given)
 
@@ -96,7 +101,9 @@ async def run(value: ToolSearchInput, ctx: ToolContext) -> Answer:
     if not found:
         near = ", ".join(_near(by_name, value.query)) or "none"
         return Answer((Text(f"no tool fits {value.query!r}; the nearest are: {near}"),), meta)
-    if ctx.services.get("tool_references"):
+    owner = ctx.services.get("owner")
+    references_taken = isinstance(owner, Agent) and owner.profile.deferred_tools
+    if references_taken or ctx.services.get("tool_references"):
         references: tuple[Block, ...] = tuple(
             Raw({"type": "tool_reference", "tool_name": tool.name}) for tool in found
         )
