@@ -77,6 +77,22 @@ class Plan:
         return self.before.tokens - self.after.tokens
 
 
+async def planned(before: View, strategies: Sequence[Strategy], desk: Desk) -> Plan:
+    """Return what `strategies` would do to a view, one after the other."""
+    view = before
+    layers: list[tuple[str, tuple[Edit, ...]]] = []
+    for strategy in strategies:
+        if not strategy.wants(view):
+            continue
+        edits = pays(await strategy.plan(view, desk), view)
+        if edits:
+            after = apply_edits(view, edits)
+            whole = [replace(e, last=after.former[e.first][-1].seq) for e in edits]
+            layers.append((strategy.name, tuple(whole)))
+            view = after
+    return Plan(tuple(layers), before, view, desk)
+
+
 @dataclass
 class Run:
     """One compaction of one agent: who it is for, what started it, what a person asked for."""
@@ -114,18 +130,7 @@ class Run:
 
     async def plan(self) -> Plan:
         """Return what the layers would do, one after the other, each on what the former left."""
-        before = view = self.view()
-        layers: list[tuple[str, tuple[Edit, ...]]] = []
-        for strategy in self.strategies:
-            if not strategy.wants(view):
-                continue
-            edits = pays(await strategy.plan(view, self.desk), view)
-            if edits:
-                after = apply_edits(view, edits)
-                whole = [replace(e, last=after.former[e.first][-1].seq) for e in edits]
-                layers.append((strategy.name, tuple(whole)))
-                view = after
-        return Plan(tuple(layers), before, view, self.desk)
+        return await planned(self.view(), self.strategies, self.desk)
 
     async def commit(self) -> Outcome:
         """Run the layers and commit; every failure after the start logs exactly one failed end
