@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import agent_kernel.frames.frames as frames
+import agent_kernel.frames.metrics as metrics
 from agent_kernel.frames.builders import BUILDERS
 from agent_kernel.frames.frames import Frames, Live
 from agent_kernel.frames.reader import Reader, Readers
@@ -53,4 +54,4 @@ def of(session_or_log: Any, *, prices: Sequence[Mapping[str, Any]] = ()) -> Fram
     return frames.of(session_or_log, prices=prices, tables=ALL)
 
 
-__all__ = ["ALL", "Frames", "Live", "Reader", "StaleSource", "load", "of"]
+__all__ = ["ALL", "Frames", "Live", "Reader", "StaleSource", "load", "metrics", "of"]
