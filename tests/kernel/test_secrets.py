@@ -22,7 +22,8 @@ FORMS = {
     VALUE, KEY, quote(VALUE, safe=""), base64.b64encode(VALUE.encode()).decode(),
     json.dumps(VALUE)[1:-1], VALUE.replace("/", "\\/"),
 }  # fmt: skip
-FLOOD = f"printf '{VALUE}' > got; for n in $(seq 9000); do echo $n; cat got; echo \" {KEY}\"; done"
+LINES = f'for n in $(seq 9000); do echo "$n"; printf %s "$got"; echo " {KEY}"; done'
+FLOOD = f"printf '{VALUE}' > got; got=$(cat got); {LINES}"
 
 
 def shown(text: str) -> list[str]:
