@@ -130,6 +130,11 @@ class State:
         """Calls of this step without a result, in model order."""
         return [each for each in self.calls.values() if each.result is None]
 
+    def inherit(self, parent: State) -> None:
+        """Take over what makes a fork's requests begin with its parent's bytes: system and
+        tools."""
+        self.header, self.discovered_names = parent.header, parent.discovered_names
+
     def apply(self, event: Event) -> None:
         """Fold one event of this agent."""
         match event:
@@ -261,6 +266,9 @@ class State:
             self.hooked.update((moment, f"{moment}:{event.verdict}"))
         elif isinstance(event, Attachment) and "reminder" in event.meta:
             self.reminded.add(event.meta["reminder"])
+        elif isinstance(event, AssistantMessage) and self.answer is not None:
+            mine = event.meta.get("edited") == self.answer.seq
+            self.answer = event if mine else self.answer  # a person's words for the model's
 
     def _discover(self, state: CallState) -> None:
         if state.call.name == "tool_search" and state.result is not None:
