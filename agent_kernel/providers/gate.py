@@ -12,13 +12,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from agent_kernel.core.model import (
-    Endpoint,
-    ModelInfo,
-    Provider,
     ProviderError,
     Request,
     StreamEvent,
 )
+from agent_kernel.providers.wrapper import Wrapper
 
 AT_ONCE = 8  # features.md F7.4, setting requests_at_once
 LONGEST = 60.0  # seconds: retry.py gives up beyond
@@ -26,13 +24,12 @@ HOLD = 0.5  # seconds after a 429 that names no wait: the first wait of retry.py
 
 
 @dataclass
-class Gate:
+class Gate(Wrapper):
     """A provider shared by all agents of a session: `at_once` attempts, the others wait in order.
 
     `sleep` takes seconds, `clock` gives them.
     """
 
-    inner: Provider
     at_once: int = AT_ONCE
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
@@ -43,16 +40,6 @@ class Gate:
     def __post_init__(self) -> None:
         """Open the gate."""
         self._room = asyncio.Semaphore(self.at_once)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The inner provider's endpoint."""
-        return self.inner.endpoint
-
-    @property
-    def name(self) -> str:
-        """The inner provider's name."""
-        return self.inner.name
 
     async def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
         """Yield the attempt's events once there is room and no wait holds. Raises as the inner."""
@@ -72,17 +59,3 @@ class Gate:
                 raise
             finally:
                 self.running -= 1
-
-    async def count(self, request: Request) -> int | None:
-        """Return what the inner provider counts."""
-        return await self.inner.count(request)
-
-    async def models(self) -> list[ModelInfo]:
-        """Return the inner provider's models."""
-        return await self.inner.models()
-
-    async def close(self) -> None:
-        """Close the inner provider's connections, where it has any."""
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            await close()

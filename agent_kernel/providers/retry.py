@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 
 from agent_kernel.core.model import (
     Attempt,
-    Endpoint,
     ErrorKind,
-    ModelInfo,
-    Provider,
     ProviderError,
     Request,
     Retry,
     StreamEvent,
 )
+from agent_kernel.providers.wrapper import Wrapper
 
 FIRST, CAP = 0.5, 32.0  # seconds of the first wait and of the longest
 JITTER = 0.25  # share of a wait that chance may add
@@ -46,27 +44,16 @@ _SPENT: ContextVar[Spent | None] = ContextVar("agent_kernel_retries_of_turn", de
 
 
 @dataclass
-class Retrying:
+class Retrying(Wrapper):
     """A provider that repeats attempts.
 
     `sleep` takes seconds, `chance(a, b)` is uniform, `wall` is in seconds since the epoch.
     """
 
-    inner: Provider
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[float, float], float] = random.uniform
     wall: Callable[[], float] = time.time
     attempts: int = field(default=ATTEMPTS)
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The inner provider's endpoint."""
-        return self.inner.endpoint
-
-    @property
-    def name(self) -> str:
-        """The inner provider's name."""
-        return self.inner.name
 
     def begin_turn(self) -> None:
         """Give the turn that runs in this context its own budget of retries and waiting."""
@@ -131,17 +118,3 @@ class Retrying:
     def _until(self, after: float) -> str:
         when = time.localtime(self.wall() + after)
         return f"{time.strftime('%H:%M', when)} ({after / 60:.0f} min)"
-
-    async def count(self, request: Request) -> int | None:
-        """Return what the inner provider counts."""
-        return await self.inner.count(request)
-
-    async def models(self) -> list[ModelInfo]:
-        """Return the inner provider's models."""
-        return await self.inner.models()
-
-    async def close(self) -> None:
-        """Close the inner provider's connections, where it has any."""
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            await close()

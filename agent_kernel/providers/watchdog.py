@@ -16,39 +16,26 @@ from agent_kernel.core.model import (
     BlockDone,
     BlockStart,
     Delta,
-    Endpoint,
-    ModelInfo,
-    Provider,
     ProviderError,
     Request,
     Stall,
     StreamEvent,
 )
+from agent_kernel.providers.wrapper import Wrapper
 
 HIDDEN_THINKING = 300.0  # seconds of quiet while thinking that is not shown
 
 
 @dataclass
-class Watchdog:
+class Watchdog(Wrapper):
     """A provider whose streams raise kind `stall` after too much quiet.
 
     The first event may take `endpoint.first` seconds, each later one `endpoint.gap`; `clock` and
     `sleep` are in seconds.
     """
 
-    inner: Provider
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The inner provider's endpoint."""
-        return self.inner.endpoint
-
-    @property
-    def name(self) -> str:
-        """The inner provider's name."""
-        return self.inner.name
 
     async def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
         """Yield the inner events. Yields Stall and raises ProviderError(`stall`) on quiet."""
@@ -76,20 +63,6 @@ class Watchdog:
         thinking = request.params.get("thinking")
         hidden = isinstance(thinking, dict) and thinking.get("display") == "omitted"
         return max(self.endpoint.gap, HIDDEN_THINKING) if hidden else self.endpoint.gap
-
-    async def count(self, request: Request) -> int | None:
-        """Return what the inner provider counts."""
-        return await self.inner.count(request)
-
-    async def models(self) -> list[ModelInfo]:
-        """Return the inner provider's models."""
-        return await self.inner.models()
-
-    async def close(self) -> None:
-        """Close the inner provider's connections, where it has any."""
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            await close()
 
 
 class _Partial:
