@@ -20,9 +20,9 @@ from agent_kernel.core.prompt import (
     Late,
     Prompt,
     PromptContext,
-    PromptError,
     Section,
     assemble,
+    check_names,
 )
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
@@ -126,10 +126,7 @@ class Agent:
 
         Raises PromptError on two sections or two tools of one name, or an undefined variable.
         """
-        names = [tool.name for tool in self.tools]
-        if len(set(names)) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise PromptError(f"tools {twice} are there twice; rename or remove one of each")
+        check_names("tool", ((tool.name, tool.owner) for tool in self.tools))
         facts = {**self.services, "session": session, "agent": self}
         where = PromptContext(self.workspace, self.id, session.mode or "ask", facts)
         prompt: Prompt = await assemble(self.sections, self.variables, where, self.late)

@@ -175,14 +175,9 @@ def _start(state: CallState) -> ToolStart:
 async def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
     """Return the events that say what becomes of a call: an error result, a decision, or an ask."""
     call = state.call
-    tool = runner.tools.get(call.name)
-    if tool is None:
-        near = ", ".join(sorted(runner.tools))
-        return [
-            _error(
-                call.id, f"there is no tool {call.name!r}; the tools are: {near}", "unknown_tool"
-            )
-        ]
+    tool = _found(session, runner, call.name)
+    if not isinstance(tool, Tool):
+        return [_error(call.id, *tool)]
     if call.bad_input is not None:
         return [_error(call.id, call.bad_input, "bad_input")]
     given = _given(session, state)
@@ -197,6 +192,21 @@ async def _judge(session: Session, runner: Runner, state: CallState) -> list[Eve
         session, runner.agent, runner.hooks, "PreToolUse", facts, subject=call.name, id=call.id
     )
     return _permitted(session, runner, tool, call, given, said)
+
+
+def _found(session: Session, runner: Runner, name: str) -> Tool | tuple[str, str]:
+    """Return the tool of a call, or why the model may not call it now and the kind of error."""
+    tool = runner.tools.get(name)
+    if tool is None:
+        resident = sorted(each.name for each in runner.tools.values() if not each.deferred)
+        return f"there is no tool {name!r}; the tools are: {', '.join(resident)}", "unknown_tool"
+    on = session.enabled.get(name)
+    if on is False:
+        return f"{name!r} was switched off by the person; go on without it", "switched_off"
+    if tool.deferred and not on and name not in session.state(runner.agent).discovered_names:
+        how = f"tool_search(query='select:{name}') loads it"
+        return f"{name!r} is not loaded yet: {how}; call it in your next step", "not_loaded"
+    return tool
 
 
 def _permitted(

@@ -50,11 +50,11 @@ from agent_kernel.core.model import (
     ToolSchema,
     place_marks,
 )
+from agent_kernel.core.offer import offered
 from agent_kernel.core.replay import fingerprint, with_instruction
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import calls_of
 from agent_kernel.core.surface import Surface, merged
-from agent_kernel.core.tool import Tool
 from agent_kernel.core.transaction import Run
 from agent_kernel.core.usage import METER, cost
 from agent_kernel.core.validate import Violation, validate_messages
@@ -71,26 +71,12 @@ class ValidationError(ValueError):
         super().__init__(f"the request breaks the Messages API's rules and was not sent: {text}")
 
 
-def request_tools(session: Session, agent: Agent) -> tuple[Tool, ...]:
-    """Return the tools of the next request: resident ones, then deferred ones found so far
-    (F5.3)."""
-    found = discovered(session, agent.id)
-    resident = [t for t in agent.tools if not t.deferred]
-    by_name = {t.name: t for t in agent.tools if t.deferred}
-    return (*resident, *(by_name[name] for name in found if name in by_name))
-
-
-def discovered(session: Session, agent: str) -> tuple[str, ...]:
-    """Return the names of deferred tools found by tool_search, in the order they were found."""
-    return session.state(agent).discovered_names
-
-
 def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[Violation]]:
     """Return the next request of `agent`, the header it needs, and what the API would refuse in
     it."""
     surface, state = session.surface(agent.id), session.state(agent.id)
     messages = surface.messages()
-    tools = tuple(tool.schema for tool in request_tools(session, agent))
+    tools = tuple(tool.schema for tool in offered(session, agent))
     system = agent.system or ()
     marks: tuple[Mark, ...] = ()
     if agent.provider.endpoint.cache_control:

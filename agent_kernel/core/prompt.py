@@ -91,14 +91,29 @@ class Prompt:
     dynamic: tuple[ContextItem, ...]
 
 
+def check_names(kind: str, owned: Iterable[tuple[str, str]]) -> None:
+    """Raise PromptError naming both owners when two (name, owner) pairs have one name."""
+    seen: dict[str, str] = {}
+    for name, owner in owned:
+        if name in seen:
+            owners = f"{seen[name]!r} and {owner!r}"
+            raise PromptError(f"{kind} {name!r} comes from {owners}; rename one of them")
+        seen[name] = owner
+
+
 def check_sections(sections: Sequence[Section]) -> None:
     """Raise PromptError naming both owners when two sections have one name."""
-    seen: dict[str, str] = {}
-    for section in sections:
-        if section.name in seen:
-            owners = f"{seen[section.name]!r} and {section.owner!r}"
-            raise PromptError(f"section {section.name!r} comes from {owners}; rename one of them")
-        seen[section.name] = section.owner
+    check_names("section", ((each.name, each.owner) for each in sections))
+
+
+def variables_of(owned: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """Return the variables of several owners, (owner, values by name), in the order of names.
+
+    Raises PromptError naming both owners when two of them define one name.
+    """
+    given = [(name, owner, text) for owner, values in owned for name, text in values.items()]
+    check_names("variable", ((name, owner) for name, owner, _ in given))
+    return {name: text for name, _, text in sorted(given)}
 
 
 async def assemble(

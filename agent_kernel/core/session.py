@@ -38,6 +38,7 @@ from agent_kernel.core.events import (
     TaskCreated,
     TaskFinished,
     TaskLost,
+    ToolEnabled,
     ToolResultEvent,
     TurnEnd,
     TurnStart,
@@ -79,9 +80,8 @@ class Session:
         self.driven: dict[str, Any] = {}  # a future by agent whose turn runs in this process
         self.live_calls: set[str] = set()  # started by this process; all others are of a former one
         self.compacting: set[str] = set()  # agents and candidates at work in this process
-        self.true_inputs: dict[
-            str, Json
-        ] = {}  # inputs a redaction changed in the log, never written
+        self.true_inputs: dict[str, Json] = {}  # inputs a redaction changed, never written
+        self.enabled: dict[str, bool] = {}  # tools a person switched on or off
         self._surfaces = Surfaces()
         self._states = _States()
         self._files_seen: dict[tuple[str, str], str] = {}
@@ -280,13 +280,15 @@ class Session:
             self._began[event.agent] = time.monotonic()
         elif isinstance(event, ToolResultEvent):
             self.true_inputs.pop(event.id, None)
+        elif isinstance(event, ToolEnabled):
+            self.enabled[event.name] = event.on
 
     def _fold_task(self, event: TaskCreated | TaskFinished | TaskLost) -> None:
         self.tasks[event.id] = event
         if isinstance(event, TaskCreated):
             self.made.setdefault(event.id, []).append(event)
             if event.fork:
-                self._states[event.id].header = self._states[event.agent].header
+                self._states[event.id].inherit(self._states[event.agent])
 
     def surface(self, agent: str = "main") -> Surface:
         """Return what the model of `agent` sees now."""

@@ -19,6 +19,7 @@ from agent_kernel.core.messages import Block, Json, blocks_of
 from agent_kernel.core.model import ToolSchema
 
 if TYPE_CHECKING:
+    from agent_kernel.core.agent import Agent
     from agent_kernel.core.session import Session
 
 
@@ -99,7 +100,9 @@ class Tool:
     `input` is a pydantic model (or a JSON Schema, then `run` gets the plain dict). `concurrent`
     calls share a batch with their neighbours; `read_only` ones have no side effect: both may be
     functions of the validated input. `timeout` in seconds, None = no limit of ours. `spill` False =
-    never cut to a blob.
+    never cut to a blob. `owner` names the package it came from; `when` tells of an agent whether
+    the tool has a use now (None = always): what has none is not sent. A read-only `early` one,
+    which logs nothing itself, may start while the answer that calls it still streams.
     """
 
     name: str
@@ -111,6 +114,9 @@ class Tool:
     deferred: bool = False
     timeout: float | None = None
     spill: bool = True
+    owner: str = "agent_kernel"
+    when: Callable[[Agent], bool] | None = None
+    early: bool = False
 
     @property
     def schema(self) -> ToolSchema:
@@ -220,6 +226,7 @@ def tool(
             read_only,
             deferred,
             timeout,
+            owner=target.__module__.partition(".")[0],
         )
 
     return make if function is None else make(function)

@@ -5,10 +5,14 @@ May not decide what is allowed: the guard judges every call before it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
 from typing import Any
 
+from agent_kernel.core.messages import canonical
+from agent_kernel.core.prompt import PromptError, check_names
 from agent_kernel.core.tool import Tool
 from agent_kernel.tools import frontmatter, ranking, references, roles, skills
 from agent_kernel.tools.agent import AGENT
@@ -33,7 +37,7 @@ from agent_kernel.tools.web_fetch import WEB_FETCH
 from agent_kernel.tools.web_search import WEB_SEARCH
 from agent_kernel.tools.write import WRITE
 
-__all__ = ["ALL", "LENT", "Lent", "Servers", "references"]
+__all__ = ["ALL", "LENT", "Lent", "Servers", "deferral", "found", "ordered", "references"]
 
 
 @dataclass(frozen=True)
@@ -70,3 +74,44 @@ ALL: tuple[Tool, ...] = (
     WEB_FETCH,
     LSP,
 )
+
+GROUP = "agent_kernel.tools"
+CHARS = 4  # characters of a schema's JSON a token, at least
+
+
+def found() -> tuple[Tool, ...]:
+    """Return our tools, then those of other packages by the entry points' names.
+
+    Raises PromptError on a name that stands twice, or an entry point that is no tool.
+    """
+    joined: list[Tool] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        made = point.load()
+        if not isinstance(made, Tool):
+            raise PromptError(f"entry point {point.name!r} ({point.value}) is no Tool")
+        joined.append(made)
+    whole = (*ALL, *joined)
+    check_names("tool", ((each.name, each.owner) for each in whole))
+    return whole
+
+
+def ordered(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Return tools in the order requests carry them: by their place in ALL, then by name (F2.6)."""
+    places = {tool.name: place for place, tool in enumerate(ALL)}
+    return tuple(sorted(tools, key=lambda each: (places.get(each.name, len(places)), each.name)))
+
+
+def deferral(tools: Sequence[Tool], how: str = "always", window: int = 200_000) -> tuple[Tool, ...]:
+    """Return tools with their deferral as the setting `defer` says (F5.1).
+
+    `always` keeps it, `never` sends every schema, `auto:N` defers only where the deferred schemas
+    would take more than N % of `window` tokens. Raises ValueError on other words.
+    """
+    match = re.fullmatch(r"always|never|auto:(\d{1,3})", how)
+    if match is None:
+        raise ValueError(f"defer is always, never or auto:N (% of the window); got {how!r}")
+    later = [tool for tool in tools if tool.deferred]
+    tokens = sum(len(canonical(tool.schema.wire())) for tool in later) / CHARS
+    if how == "always" or (match[1] and tokens > int(match[1]) / 100 * window):
+        return tuple(tools)
+    return tuple(replace(tool, deferred=False) if tool.deferred else tool for tool in tools)

@@ -112,6 +112,18 @@ async def run(value: ToolSearchInput, ctx: ToolContext) -> Answer:
     return Answer((Text(f"You can call these from your next step on:\n{lines}"),), meta)
 
 
+def useful(agent: Agent) -> bool:
+    """Tell whether there is anything to find: without deferred tools the search is not sent."""
+    return "deferred_tools" in agent.services or any(tool.deferred for tool in agent.tools)
+
+
 TOOL_SEARCH = Tool(
-    "tool_search", DESCRIPTION, ToolSearchInput, run, concurrent=True, read_only=True, timeout=30.0
+    "tool_search",
+    DESCRIPTION,
+    ToolSearchInput,
+    run,
+    concurrent=True,
+    read_only=True,
+    timeout=30.0,
+    when=useful,
 )

@@ -5,6 +5,7 @@ May not let load order choose: a named provider, or the only usable one, or an e
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -74,11 +75,23 @@ def config_of(ctx: ToolContext) -> WebConfig:
     return found
 
 
+@functools.cache
+def others() -> tuple[SearchProvider, ...]:
+    """Return the providers of other packages, by the entry points' names; looked for once."""
+    entries = importlib.metadata.entry_points(group=GROUP)
+    return tuple(entry.load()() for entry in sorted(entries, key=lambda entry: entry.name))
+
+
+def any_usable(shipped: Iterable[SearchProvider], config: WebConfig) -> bool:
+    """Tell whether a search could be answered: a chosen provider counts, it says what it lacks."""
+    return config.search is not None or any(
+        not each.usable(config) for each in (*shipped, *others())
+    )
+
+
 def joined(shipped: Iterable[SearchProvider]) -> list[SearchProvider]:
     """Return the shipped providers and other packages' by id. Raises ToolError on a clash."""
-    found = list(shipped)
-    entries = importlib.metadata.entry_points(group=GROUP)
-    found += [entry.load()() for entry in sorted(entries, key=lambda entry: entry.name)]
+    found = [*shipped, *others()]
     ids = [each.id for each in found]
     if twice := sorted({i for i in ids if ids.count(i) > 1}):
         raise ToolError(f"WEB_PROVIDER_AMBIGUOUS: two providers call themselves {twice[0]!r}")

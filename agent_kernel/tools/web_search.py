@@ -77,4 +77,6 @@ WEB_SEARCH = Tool(
     concurrent=True,
     read_only=True,
     timeout=4 * web.SECONDS,
+    when=lambda agent: web.any_usable(SHIPPED, agent.services.get("web", web.WebConfig())),
+    early=True,
 )

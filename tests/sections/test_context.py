@@ -140,8 +140,8 @@ async def test_a_name_twice_or_undefined_sends_nothing(
 
 
 async def test_two_tools_of_one_name_send_nothing(desk: Desk) -> None:
-    desk.changes["tools"] = (*room.ALL, room.ALL[0])
-    with pytest.raises(PromptError, match=r"\['read'\] are there twice"):
+    desk.changes["tools"] = (*room.ALL, replace(room.ALL[0], owner="their_package"))
+    with pytest.raises(PromptError, match="tool 'read' comes from 'agent_kernel' and 'their_pack"):
         await desk.say("go")
     assert names(desk.session.events, RequestContext) == []
 
@@ -497,7 +497,7 @@ async def test_deferred_tools_are_names_alone_and_many_are_counted_by_server(des
     assert "mcp__desk__*: 500 tools, alone" in told
     assert len(told) < 400
     sent = [schema.name for schema in desk.sent()[-1].tools]
-    assert sent == [each.name for each in room.ALL]
+    assert sent == [each.name for each in room.ALL if each.name != "web_search"]
 
 
 async def test_plan_mode_is_said_while_it_holds(desk: Desk) -> None:
