@@ -25,6 +25,8 @@ EXTRAS = "test,jupyter,mcp,lsp,parquet,plots,data,sql,fleet,zstd"
 OLDEST = (3, 11)
 OTHER_PYTHONS = ("python3.13", "python3.12", "python3.11", "python3.14")
 BAD_MACHINE = 2
+# All tests: a file's tests stay together, two files at a time on two cores, four at the most.
+ALL_TESTS = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 
 CHECKS: dict[str, tuple[str, ...]] = {
     "format": ("-m", "ruff", "format", "--check", "--quiet", "."),
@@ -134,8 +136,8 @@ def demo(rest: Sequence[str]) -> int:
 
 
 def test(rest: Sequence[str]) -> int:
-    """The tests: every argument goes to pytest; without one, all of them."""
-    return python("-m", "pytest", *rest)
+    """The tests: every argument goes to pytest; without one, all of them, side by side."""
+    return python("-m", "pytest", *(rest or ALL_TESTS))
 
 
 def check(rest: Sequence[str]) -> int:
