@@ -5,6 +5,7 @@ May not run anything and may not open a connection: clients are made at the firs
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -26,6 +27,7 @@ from agent_kernel.kernel.settings import Settings
 from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
 from agent_kernel.providers.keys import Key, find_key
+from agent_kernel.tools import checkpoints
 
 Kept = dict[tuple[Choice, Key | None], Provider]  # the providers of a kernel, made at first use
 LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
@@ -111,11 +113,12 @@ def built(
         extra=_started_with(settings, options),
         grants=grants,
     )
+    profile = profile_for(choice)
     agent = Agent(
         provider=_provider(choice, settings, providers),
         model=choice.model,
-        profile=profile_for(choice),
-        tools=(*rooms_tools.ALL, *options.tools),
+        profile=profile,
+        tools=tools_of(settings, profile, options.tools),
         sections=_sections(settings),
         strategies=compaction.ALL,
         limits=_turn_limits(session, settings, options),
@@ -124,11 +127,29 @@ def built(
         ask=ask,
         max_tokens=settings.get("max_tokens"),
         workspace=settings.folder,
-        services={"facts": compaction.FACT_KINDS, "may_read": guard.may_read, **services},
+        services={
+            "facts": compaction.FACT_KINDS,
+            "lent": rooms_tools.LENT,
+            "may_read": guard.may_read,
+            **services,
+        },
         background=background,
         tasks=tasks,
     )
+    checkpoints.watch(session, agent, settings.get("snapshots"))
     return Built(agent, guard, choice)
+
+
+_packages_tools = functools.cache(rooms_tools.found)  # looked for once: packages do not come later
+_packages_sections = functools.cache(sections.found)
+
+
+def tools_of(
+    settings: Settings, profile: ModelProfile, more: Sequence[Tool] = ()
+) -> tuple[Tool, ...]:
+    """Return the tools in the order of requests, `more` among them, deferred as settings say."""
+    whole = rooms_tools.ordered([*_packages_tools(), *more])
+    return rooms_tools.deferral(whole, settings.get("defer"), profile.window)
 
 
 def profile_for(choice: Choice) -> ModelProfile:
@@ -180,12 +201,14 @@ def _limits(base: Limits, given: Any) -> Limits:
 
 
 def _sections(settings: Settings) -> Sequence[Section]:
-    """Return the room's sections, and the person's own text as the last static one."""
+    """Return the room's and packages' sections, and the person's own text as the last static
+    one."""
     text = settings.get("instructions")
+    found = _packages_sections()
     if not text:
-        return sections.ALL
+        return found
     path = settings.folder / text
     if len(text) < 256 and "\n" not in text and path.is_file():
         text = path.read_text(encoding="utf-8")
     own = Section("instructions", True, lambda _context: text, owner="your settings")
-    return (*sections.ALL, own)
+    return (*found, own)

@@ -30,6 +30,7 @@ from agent_kernel.kernel.parse import (
 from agent_kernel.kernel.running import TurnFailed, display_of, drive, run_open, to_background
 from agent_kernel.kernel.settings import read_budget
 from agent_kernel.kernel.workbench import Workbench
+from agent_kernel.tools import references
 from agent_kernel.widgets.turnview import Replayed
 
 OPTIONS = (
@@ -190,6 +191,9 @@ async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed
             settings={"model": asked.model, **asked.options.settings()},
         )
         filled.attach_namespace(bench, session)
+        if bench.settings.get("file_refs") == "attach":
+            for problem in await references.attach_all(session, built.agent, asked.prompt.text):
+                print(f"not attached: {problem}")
         await session.log.commit()
     if asked.given.get("step"):
         await show_stop(bench, publisher, built)

@@ -57,6 +57,12 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
+def _deferral(value: Any) -> str:
+    if not re.fullmatch(r"always|never|auto:[1-9]\d?", str(value)):
+        raise ValueError("always, never, or auto:N with N in % of the window")
+    return str(value)
+
+
 def _text(value: Any) -> str | None:
     return str(value) if value not in (None, "", "none") else None
 
@@ -88,7 +94,20 @@ KEYS = {
         Key("turn_tokens", 2_000_000, _whole, "tokens of one turn", "lower"),
         Key("turn_seconds", 1_800, _whole, "seconds of one turn", "lower"),
         Key("budget", {}, read_budget, "of one turn: dollars like 0.50, tokens like 40k"),
+        Key(
+            "snapshots",
+            "auto",
+            _one_of("auto", "tools", "workspace", "off"),
+            "files a rewind can put back: auto = all while the workspace is small",
+        ),
         Key("instructions", None, _text, "a person's own text at the prompt's end, or its file"),
+        Key(
+            "file_refs",
+            "reference",
+            _one_of("reference", "attach"),
+            "what `@path` in a prompt does",
+        ),
+        Key("defer", "always", _deferral, "MCP schemas: always, auto:N (% of the window), never"),
         Key("front_wait", 1.0, float, "seconds a front end has to show that it is live"),
         Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
     )
