@@ -15,7 +15,7 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.kernel import sigint, transform
+from agent_kernel.kernel import completer, sigint, transform
 from agent_kernel.kernel.handle import Handle
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def load_ipython_extension(shell: Any) -> None:
     shell.register_magic_function(front.line_magic, "line", "agent")
     shell.events.register("pre_run_cell", front.before_cell)
     shell.input_transformers_cleanup.extend(TRANSFORMS)
+    shell.Completer.custom_matchers.append(completer.references)
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         sigint.wake_on_interrupt(kernel)
@@ -133,6 +134,7 @@ def unload_ipython_extension(shell: Any) -> None:
     atexit.unregister(front.close)
     shell.events.unregister("pre_run_cell", front.before_cell)
     front.close()
+    shell.Completer.custom_matchers.remove(completer.references)
     for each in TRANSFORMS:
         shell.input_transformers_cleanup.remove(each)
     shell.magics_manager.magics["line"].pop("agent", None)
