@@ -21,12 +21,13 @@ from agent_kernel.core.prompt import PromptError
 from agent_kernel.core.query import TurnError, TurnResult, advance, interrupt, queue, result
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Ended, Task
-from agent_kernel.kernel import build, filled, places, turns
+from agent_kernel.kernel import breaks, build, filled, pages, places, turns
 from agent_kernel.kernel.display import Publisher, TurnDisplay
 from agent_kernel.kernel.parse import UsageError
 from agent_kernel.kernel.runtime import Left, Submitted
 from agent_kernel.kernel.settings import SettingsError
 from agent_kernel.kernel.workbench import Workbench
+from agent_kernel.widgets import stepper
 
 Until = Callable[[Action], bool]
 # What is said in one line; any other error of ours keeps its traceback.
@@ -225,15 +226,21 @@ async def go_on(
         raise UsageError("no turn is open; write one in a %%agent cell")
     turn = turns.recorded(session)[-1]
     built = bench.built(options_of(bench, turn.start))
-    return await run_open(bench, built, publisher, until)
+    return await run_open(bench, built, publisher, until, passing=True)
 
 
 async def run_open(
-    bench: Workbench, built: build.Built, publisher: Publisher, until: Until | None = None
+    bench: Workbench,
+    built: build.Built,
+    publisher: Publisher,
+    until: Until | None = None,
+    *,
+    passing: bool = False,
 ) -> TurnResult | Action:
-    """Run the open turn under a display of its own.
+    """Run the open turn under a display of its own, to its end or a breakpoint.
 
-    Raises CancelledError after the turn was closed as interrupted, TurnFailed on a lost request.
+    `passing` goes past the action it stands before, whatever breakpoint that has. Raises
+    CancelledError after the turn was closed as interrupted, TurnFailed on a lost request.
     """
     session, agent = bench.session, built.agent
     first = turns.recorded(session)[-1].first
@@ -243,18 +250,31 @@ async def run_open(
     bench.display, bench.approver.guard = display, built.guard
     unhook = bench.on_session(display.on_event)
     show = asyncio.create_task(display.run())
+    ended: TurnResult | Action | breaks.Stopped | None = None
     try:
-        return await _loop(session, agent, until)
+        ended = await _loop(session, agent, until, passing=passing)
     finally:
         show.cancel()
         unhook()
         display.finish()
         bench.display = None
+    if not isinstance(ended, breaks.Stopped):
+        return ended
+    if until is None:
+        calls = {state.call.id: state.call for state in session.state(agent.id).open_calls}
+        pages.show(publisher, stepper.view(ended.action, calls, stopped_by=f"break {ended.spec}"))
+    return ended.action
 
 
-async def _loop(session: Session, agent: Any, until: Until | None) -> TurnResult | Action:
+async def _loop(
+    session: Session, agent: Any, until: Until | None, *, passing: bool
+) -> TurnResult | Action | breaks.Stopped:
+    specs = breaks.set_in(session)
     try:
         while True:
+            if specs and not passing and (stopped := await breaks.stop(session, agent, specs)):
+                return stopped
+            passing = False
             action = await advance(session, agent)
             if isinstance(action, End):
                 return result(session, agent.id)

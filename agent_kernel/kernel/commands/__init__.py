@@ -6,13 +6,16 @@ May not be more than a table: what a command does is in its file.
 from __future__ import annotations
 
 from agent_kernel.kernel.command import Command
+from agent_kernel.kernel.commands.breaks import BREAKS
 from agent_kernel.kernel.commands.calls import CALLS
 from agent_kernel.kernel.commands.context import CONTEXT
+from agent_kernel.kernel.commands.edit import EDITS
 from agent_kernel.kernel.commands.see import SEE
 from agent_kernel.kernel.commands.status import STATUS
 from agent_kernel.kernel.commands.time import TIME
 from agent_kernel.kernel.commands.turn import TURN
 
 ALL: dict[str, Command] = {
-    command.name: command for command in (*STATUS, *TURN, *SEE, *CALLS, *CONTEXT, *TIME)
+    command.name: command
+    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TIME)
 }
