@@ -29,6 +29,8 @@ ALL = (
     Verb("model", "say which model would answer, and why", "agent_kernel.cli.model"),
     Verb("totals", "tokens and dollars of session logs", "agent_kernel.cli.totals"),
     Verb("frames", "one table of session logs as csv, json, parquet", "agent_kernel.cli.frames"),
+    Verb("report", "a page: what sessions cost, and what to change", "agent_kernel.cli.report"),
+    Verb("audit", "every permission decision of a log, and why", "agent_kernel.cli.audit"),
     Verb("doctor", "examine session logs; write a repaired copy", "agent_kernel.cli.doctor"),
     Verb("request", "show one request of a log, exactly", "agent_kernel.cli.request"),
     Verb("replay", "rebuild every request of a log and verify it", "agent_kernel.cli.replay"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import agent_kernel.frames.fleet as fleet
 import agent_kernel.frames.frames as frames
 import agent_kernel.frames.metrics as metrics
 from agent_kernel.frames.builders import BUILDERS
@@ -54,4 +55,4 @@ def of(session_or_log: Any, *, prices: Sequence[Mapping[str, Any]] = ()) -> Fram
     return frames.of(session_or_log, prices=prices, tables=ALL)
 
 
-__all__ = ["ALL", "Frames", "Live", "Reader", "StaleSource", "load", "metrics", "of"]
+__all__ = ["ALL", "Frames", "Live", "Reader", "StaleSource", "fleet", "load", "metrics", "of"]

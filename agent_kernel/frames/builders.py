@@ -11,6 +11,7 @@ import agent_kernel.frames.calls as calls
 import agent_kernel.frames.compactions as compactions
 import agent_kernel.frames.facts as facts
 import agent_kernel.frames.items as items
+import agent_kernel.frames.permissions as permissions
 import agent_kernel.frames.reconcile as reconcile
 import agent_kernel.frames.records as records
 import agent_kernel.frames.sessions as sessions
@@ -34,7 +35,7 @@ BUILDERS: dict[str, Builder] = {
     "files": work.files,
     "subagents": work.subagents,
     "tasks": work.tasks,
-    "permissions": work.permissions,
+    "permissions": permissions.build,
     "prices": accounts.prices,
     "issues": accounts.issues,
     "reconcile": reconcile.build,

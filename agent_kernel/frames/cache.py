@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEPT = tuple(name for name in PARTS if name not in TEXT)
-RAW = 3  # version of the raw columns: raise it when a reader's rows change meaning
+RAW = 4  # version of the raw columns: raise it when a reader's rows change meaning
 PACKS, TABLE_SETS = 16, 8  # more than these and the oldest are written together or dropped
 _ARROW = {"i": "int64", "f": "float64", "b": "bool_", "s": "string"}
 

@@ -342,6 +342,12 @@ asked b - a person was asked
 waited f seconds for the answer
 reason s - as recorded
 would_pass s - rule that would allow it
+time t - when it was decided, or asked while it waits
+mode c - permission mode in force, where the log says it
+turn i - turn
+step i - step
+agent_id s - agent that asked for it
+began t - when the call began; missing = it never ran
 """,
     "prices": """
 price_id s - key

@@ -261,6 +261,7 @@ _MARKS: dict[str, tuple[str, Fields]] = {
     "session/header": ("fork", _forked),
     "turn/end": ("turn_end", ("reason",)),
     "tool/start": ("tool_start", ("id",)),
+    "permission/mode": ("mode", ("mode",)),
     "tool/ask": ("ask", ("id", "rule", "reason")),
     "tool/decision": (
         "decision",

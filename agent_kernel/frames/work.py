@@ -146,30 +146,3 @@ def _task(row: dict[str, Any], mark: Any, session: Session) -> None:
         ended = row.setdefault("ended", time)
         if ended is not None and time is not None:
             row["notice_lag"] = max(0, time - ended) / 1000
-
-
-def permissions(load: Load) -> Columns:
-    """Return one row a tool call somebody or something decided about."""
-    tools = {(row["session_id"], row["tool_use_id"]): row for row in load.rows("tools")}
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for session in load.assembled.sessions.values():
-        for mark in session.marked("ask", "decision"):
-            key = (session.id, str(mark.data.get("id")))
-            row = rows.setdefault(
-                key, {"session_id": key[0], "tool_use_id": key[1], "asked": False}
-            )
-            row["name"] = tools.get(key, {}).get("name")
-            row |= {name: value for name, value in mark.data.items() if name in _DECIDED}
-            row["asked"] = row["asked"] or mark.kind == "ask"
-    for key, tool in tools.items():
-        if key not in rows and tool["error_kind"] == "denied":
-            rows[key] = {
-                "session_id": key[0],
-                "tool_use_id": key[1],
-                "name": tool["name"],
-                "verdict": "deny",
-            }
-    return of_rows("permissions", rows.values())
-
-
-_DECIDED = ("rule", "verdict", "by", "waited", "reason", "would_pass")
