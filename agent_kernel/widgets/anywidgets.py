@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 import agent_kernel.widgets.markdown as markdown
-from agent_kernel.widgets.turnview import Approval, Item, TurnView
+from agent_kernel.widgets.turnview import Approval, Item, PanelView, TurnView
 
 OnMessage = Callable[[dict[str, Any]], None]
 """Called with each message of a front end, `ping` among them (turnview.py names their fields)."""
@@ -20,8 +20,8 @@ MOVING = 3
 
 
 def esm(name: str) -> str:
-    """Return the module of the widget `name` ("turn" or "approval"): shared parts, then its own."""
-    return "\n".join(_file(f"{part}.js") for part in ("dom", "card", name))
+    """Return the module of a widget (turn, tasks or approval): shared parts, then its own."""
+    return "\n".join(_file(f"{part}.js") for part in ("dom", "card", "parts", name))
 
 
 def css() -> str:
@@ -53,6 +53,11 @@ def _parsed(item: Item) -> dict[str, Any]:
 def turn_widget(view: TurnView, on_message: OnMessage) -> Any:
     """Return a TurnWidget of `view`; call its `show(view)` at most each 80 ms."""
     return turn_class()(view, on_message)
+
+
+def tasks_widget(view: PanelView, on_message: OnMessage) -> Any:
+    """Return a TasksWidget of a task panel; its `show(view)` replaces it."""
+    return tasks_class()(view, on_message)
 
 
 def approval_widget(card: Approval, on_message: OnMessage) -> Any:
@@ -131,3 +136,23 @@ def approval_class() -> type[Any]:
             self.view = dict(card)
 
     return ApprovalWidget
+
+
+@cache
+def tasks_class() -> type[Any]:
+    """Return the class TasksWidget, made at first use."""
+
+    class TasksWidget(_answering()):  # type: ignore[misc]
+        """The live task panel: it is changed after its cell ended, too."""
+
+        _esm = esm("tasks")
+        _css = css()
+
+        def __init__(self, view: PanelView, on_message: OnMessage) -> None:
+            super().__init__({"view": dict(view)}, on_message)
+
+        def show(self, view: PanelView) -> None:
+            """Show `view`."""
+            self.view = dict(view)
+
+    return TasksWidget

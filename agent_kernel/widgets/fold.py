@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import agent_kernel.widgets.approvals as approvals
+import agent_kernel.widgets.asked as asked
 import agent_kernel.widgets.calls as calls
 import agent_kernel.widgets.footer as footer
 import agent_kernel.widgets.groups as groups
@@ -69,16 +70,18 @@ def _view(
 ) -> TurnView:
     running = live is not None and not state.over
     now = live.now if live is not None and running else None
-    waiting = [call for call in state.calls.values() if call.waits]
+    open_calls = [*state.calls.values(), *asked.of_others(seen, state.agent)]
+    waiting = [call for call in open_calls if call.waits]
     asks = live.asks if live is not None else {}
     rowed = {key for key, call in state.calls.items() if call.result is None}
     panel = tasks.rows(seen, live if running else None, rowed)
     head = notes.head(state, seen, live, waiting) if running and live is not None else None
+    questions = asked.questions(open_calls, asks, live=running)
     return {
         "schema": SCHEMA,
         "turn": seen[0].turn,
         "agent": state.agent,
-        "state": notes.word(state, running, waiting=bool(waiting)),
+        "state": notes.word(state, running, waiting=bool(waiting or questions)),
         "seq": [seen[0].seq, seen[-1].seq],
         "saved": units.moment(now if now is not None else seen[-1].time),
         "head": head,
@@ -90,7 +93,9 @@ def _view(
             approvals.approval(call, asks.get(call.call.id), state.mode, running)
             for call in waiting
         ],
+        "questions": questions,
         "answer": state.answer,
         "steer": running,
+        "queued": asked.queued(seen, state.agent) if running else [],
         "footer": footer.parts(seen, state.agent, price, window, now, replayed),
     }

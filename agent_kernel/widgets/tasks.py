@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import agent_kernel.widgets.approvals as approvals
+import agent_kernel.widgets.asked as asked
 import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.tree as tree
+import agent_kernel.widgets.turn as turn
 import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     AssistantMessage,
@@ -19,8 +23,9 @@ from agent_kernel.core.events import (
 )
 from agent_kernel.core.messages import Usage
 from agent_kernel.widgets.calls import TAIL_LINES
-from agent_kernel.widgets.doc import Block, Commands, Fold, Head, Para, Pre, Table
-from agent_kernel.widgets.turnview import Glyph, Line, Live, TaskRow
+from agent_kernel.widgets.doc import Block, Commands, Fold, Para, Pre, Table
+from agent_kernel.widgets.doc import Head as PageHead
+from agent_kernel.widgets.turnview import Glyph, Head, Line, Live, PanelView, TaskRow
 
 _END: dict[str, tuple[Glyph, str]] = {
     "completed": ("ok", "finished"),
@@ -107,13 +112,79 @@ def title(events: Sequence[Event]) -> str:
     return f"Waiting for {running} of {whole}" if running > 0 else f"{whole}, none running"
 
 
+def panel(events: Sequence[Event], live: Live | None, *, background: bool = False) -> PanelView:
+    """Return the task panel of a session's events of tasks, agents and calls.
+
+    `background` says that a turn runs beside the cells: what it asks stands here, and its text
+    line. Without `live` it reads as saved.
+    """
+    found = rows(events, live)
+    on = live is not None
+    open_calls = asked.of_others(events, None if background else "main")
+    asks = live.asks if live is not None else {}
+    waiting = [call for call in open_calls if call.waits]
+    glyph, word = ("run", "running") if title(events).startswith("Waiting") else ("ok", "done")
+    if any(row["word"] == "lost" for row in found) and glyph == "ok":
+        glyph, word = "lost", "lost"
+    head: Head = {"glyph": glyph, "word": word, "title": _panel_title(found), "actions": []}  # type: ignore[typeddict-item]
+    head["note"], head["quiet"] = "", None
+    if background and on:
+        head["actions"] = [{"type": "stop", "label": "Stop the turn", "send": {}}]
+    last = events[-1].time if events else 0.0
+    return {
+        "head": head,
+        "saved": units.moment(live.now if live is not None else last),
+        "todo": [],
+        "tasks": found,
+        "tree": "\n".join(tree.drawn(tree.agents(events))) if _nested(events) else "",
+        "approvals": [
+            approvals.approval(call, asks.get(call.call.id), "ask", on) for call in waiting
+        ],
+        "questions": asked.questions(open_calls, asks, live=on),
+        "steer": background and on,
+        "queued": asked.queued(events) if on else [],
+        "foot": ["%agent output ID", "%agent cancel ID", '%agent send ID "text"', "%agent wait"],
+    }
+
+
+def _panel_title(found: Sequence[TaskRow]) -> str:
+    running = sum(row["word"].startswith("running") for row in found)
+    whole = units.count(len(found), "task")
+    return f"{running} of {whole} running" if running else f"{whole}, none running"
+
+
+def _nested(events: Sequence[Event]) -> bool:
+    """Tell whether an agent started another: then the panel draws the tree."""
+    made = [e for e in events if isinstance(e, TaskCreated) and e.kind == "agent"]
+    return any(event.agent != "main" for event in made)
+
+
+def panel_document(view: PanelView) -> list[Block]:
+    """Return the task panel as blocks, for where no widget runs."""
+    out: list[Block] = [PageHead([["b", view["head"]["title"]]], f"as of {view['saved']}")]
+    for approval in view["approvals"]:
+        out += turn.approval_document(approval)
+    for question in view["questions"]:
+        out += turn.question_document(question)
+    if view["tasks"]:
+        out.append(turn.tasks_table(view["tasks"]))
+    for row in view["tasks"]:
+        words = [Para(row["line"])] if row["line"] else []
+        tail = [Pre([["t", "\n".join(row["tail"])]])] if row["tail"] else []
+        if words or tail:
+            out.append(Fold([["c", row["id"]], ["t", f" {row['word']}"]], (*words, *tail)))
+    if view["tree"]:
+        out.append(Pre([["t", view["tree"]]]))
+    return [*out, *turn.queued_document(view["queued"]), Commands(view["foot"])]
+
+
 def view(events: Sequence[Event], live: Live | None = None) -> list[Block]:
     """Return the task panel of `%agent tasks` as blocks: a table, then tails, then commands."""
     found = rows(events, live)
     if not found:
-        return [Head([["b", "No tasks"]]), Commands(["%agent help all"])]
+        return [PageHead([["b", "No tasks"]]), Commands(["%agent help all"])]
     table = Table(("state", "id", "kind", "task", "elapsed", "tokens"), tuple(map(_cells, found)))
-    blocks: list[Block] = [Head([["b", title(events)]]), table]
+    blocks: list[Block] = [PageHead([["b", title(events)]]), table]
     for row in found:
         words = [Para(row["line"])] if row["line"] else []
         tail = [Pre([["t", "\n".join(row["tail"])]])] if row["tail"] else []

@@ -47,6 +47,11 @@ def _lines(node: Node, lead: str, below: str) -> Iterator[str]:
         )
 
 
+def drawn(root: Node) -> list[str]:
+    """Return the lines of one tree."""
+    return list(_lines(root, "", ""))
+
+
 def agents(events: Sequence[Event], root: str = "main") -> Node:
     """Return the tree of agents that `root` started: state, tokens and label of each."""
     made = [e for e in events if isinstance(e, TaskCreated) and e.kind == "agent"]

@@ -1,7 +1,5 @@
 // Turn: one turn, live or saved. It redraws only what changed, and moves neither focus nor scroll.
 
-const QUIET = 30;
-
 export default {
   render({ model, el: host }) {
     host.dataset.lmSuppressShortcuts = "true";
@@ -32,7 +30,7 @@ export default {
 };
 
 function frame(root) {
-  const names = ["news", "head", "notes", "todo", "list", "cards", "tasks", "steer", "foot"];
+  const names = ["news", "head", "notes", "todo", "list", "cards", "asked", "tasks", "steer", "queued", "foot"];
   const page = Object.fromEntries(names.map((name) => [name, el("div", { class: "slot" })]));
   page.news.className = "vh";
   page.news.setAttribute("aria-live", "polite");
@@ -44,7 +42,8 @@ function frame(root) {
 function draw(ctx) {
   const { page, model } = ctx;
   const view = model.get("view");
-  const acts = view.head || view.tasks.length || view.approvals.some((card) => !card.answered);
+  const waits = [...view.approvals, ...view.questions];
+  const acts = view.head || view.tasks.length || waits.some((card) => !card.answered);
   const offers = acts || view.notes.some((one) => one.actions.length);
   slot(page.head, view.head, () => head(view.head, ctx));
   const dead = ctx.link.state.asked && !ctx.alive() && offers ? view.saved : "";
@@ -52,24 +51,14 @@ function draw(ctx) {
   slot(page.todo, view.todo, () => todo(view.todo));
   list(ctx, [...model.get("past"), ...model.get("items")]);
   cards(ctx, view.approvals);
+  slot(page.asked, view.questions, () => view.questions.map((one) => question(one, ctx)));
   slot(page.tasks, view.tasks, () => tasks(view.tasks, ctx));
   slot(page.steer, view.steer, () => (view.steer ? [steer(ctx)] : []));
+  slot(page.queued, view.queued, () => queued(view.queued, ctx));
   slot(page.foot, view.footer, () => [foot(view.footer)]);
   enable(page.root, ctx.alive());
-  for (const node of page.cards.querySelectorAll("[data-dead] button[data-live]")) node.disabled = true;
+  for (const node of page.root.querySelectorAll("[data-dead] button[data-live]")) node.disabled = true;
   tick(ctx);
-}
-
-/** Make the children of a place anew only when its data changed. */
-function slot(place, data, make) {
-  const key = JSON.stringify(data ?? null);
-  if (place.akKey === key) return;
-  place.akKey = key;
-  place.replaceChildren(...(data ? make() : []));
-}
-
-function action(choice, ctx, cls) {
-  return button(choice.label, { class: cls || null }, () => ctx.send({ type: choice.type, ...choice.send }));
 }
 
 function head(data, ctx) {
@@ -94,21 +83,6 @@ function unplugged(when) {
   const words = [el("b", null, `Saved view, ${when}.`), " No kernel answers it, so its buttons do nothing. To act again: "];
   const box = el("div", null, words, el("code", { class: "nw" }, "%agent resume"));
   return el("div", { class: "note noted", role: "status" }, glyph("off", "inactive"), box);
-}
-
-function todo(items) {
-  if (!items.length) return [];
-  const done = items.filter((item) => item.status === "done").length;
-  const mark = { done: ["ok", "done"], active: ["run", "active"] };
-  const rows = items.map((item) => {
-    const [id, word] = mark[item.status] || ["unknown", "pending"];
-    const blocked = item.blocked ? el("span", { class: "dim" }, ` waits for ${item.blocked}`) : null;
-    return el("li", null, glyph(id, word), " ", item.text, blocked);
-  });
-  const what = el("span", { class: "what" }, "Todo");
-  const meta = el("span", { class: "meta" }, `${done} of ${items.length} done`);
-  const body = el("div", { class: "body" }, el("ul", { class: "plain" }, rows));
-  return [el("details", { class: "row", open: true }, el("summary", null, chevron(), what, meta), body)];
 }
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -188,81 +162,4 @@ function body(data, item) {
   if (data.more) out.push(el("div", { class: "sm dim" }, `… ${data.more}`));
   for (const line of data.notes || []) out.push(el("div", { class: "sm dim" }, spans(line)));
   return out;
-}
-
-// ---- cards, tasks, steering, foot ----------------------------------------------------------------
-
-function cards(ctx, approvals) {
-  const place = ctx.page.cards;
-  const seen = new Set();
-  approvals.forEach((card, at) => {
-    const id = `${card.id} ${card.nonce} ${card.hash}`;
-    const key = JSON.stringify(card);
-    seen.add(id);
-    let held = ctx.cards.get(id);
-    if (!held) {
-      held = { kept: {}, key: "" };
-      ctx.cards.set(id, held);
-      if (!card.answered) ctx.page.news.textContent = card.title;
-    }
-    if (held.key !== key) {
-      const made = approvalCard(card, { send: ctx.send, alive: ctx.alive, kept: held.kept });
-      if (card.answered) made.dataset.dead = "";
-      held.node?.replaceWith(made);
-      Object.assign(held, { key, node: made });
-    }
-    if (place.children[at] !== held.node) place.insertBefore(held.node, place.children[at] || null);
-  });
-  for (const [id, held] of ctx.cards) {
-    if (seen.has(id)) continue;
-    held.node.remove();
-    ctx.cards.delete(id);
-  }
-}
-
-function tasks(rows, ctx) {
-  return rows.map((task) => {
-    const clock = el("span", { class: "r e", "data-clock": task.ticking ? task.seconds : null });
-    clock.textContent = task.seconds === null ? "unknown" : seconds(task.seconds);
-    const label = el("span", { class: "lab", title: task.label }, el("b", null, task.kind), ` ${task.label}`);
-    const press = button(task.action === "cancel" ? "Cancel" : "Output", {}, () => ctx.send({ type: task.action, task: task.id }));
-    const tail = task.tail.length ? el("div", { class: "tail" }, task.tail.join("\n")) : null;
-    const words = task.line.length ? el("div", { class: "tx sm" }, spans(task.line)) : null;
-    const id = el("code", { class: "id" }, task.id);
-    const size = el("span", { class: "r k" }, task.size || "–");
-    return el("div", { class: "task" }, glyph(task.glyph, task.word), id, label, clock, size, press, tail, words);
-  });
-}
-
-function steer(ctx) {
-  const words = "Add to this turn; read at the next step";
-  const field = el("input", { type: "text", "aria-label": "Add to this turn", placeholder: words });
-  const send = () => {
-    const text = field.value.trim();
-    if (!text) return;
-    ctx.send({ type: "steer", text });
-    field.value = "";
-  };
-  field.addEventListener("keydown", (event) => {
-    leave(event);
-    if (event.key === "Enter" && !event.isComposing && ctx.alive()) send();
-  });
-  return el("div", { class: "steer" }, field, button("Send", {}, send));
-}
-
-function foot(parts) {
-  const words = parts.map((part, at) => el("span", null, at < parts.length - 1 ? `${part} ·` : part));
-  return el("div", { class: "foot" }, words.flatMap((word, at) => (at ? [" ", word] : [word])));
-}
-
-/** Advance clocks of what runs; they stand still without a kernel. */
-function tick(ctx) {
-  const passed = ctx.alive() ? (performance.now() - ctx.at) / 1000 : 0;
-  for (const node of ctx.page.root.querySelectorAll("[data-clock]")) {
-    node.textContent = seconds(Number(node.dataset.clock) + passed);
-  }
-  for (const node of ctx.page.root.querySelectorAll("[data-quiet]")) {
-    const still = Number(node.dataset.quiet) + passed;
-    node.textContent = still >= QUIET ? `quiet for ${Math.floor(still)} s` : "";
-  }
 }

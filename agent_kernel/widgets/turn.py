@@ -20,7 +20,17 @@ from agent_kernel.widgets.doc import (
     Prose,
     Table,
 )
-from agent_kernel.widgets.turnview import Approval, Body, Item, Line, Note, TurnView
+from agent_kernel.widgets.turnview import (
+    Approval,
+    Asked,
+    Body,
+    Item,
+    Line,
+    Note,
+    Queued,
+    TaskRow,
+    TurnView,
+)
 
 _TYPED = {"stop": "%agent stop", "background": "%agent background"}
 
@@ -40,8 +50,11 @@ def document(view: TurnView) -> list[Block]:
         out += [Head([["t", "Todo"]]), Items([_todo(item) for item in view["todo"]])]
     for approval in view["approvals"]:
         out += _approval(approval)
+    for question in view["questions"]:
+        out += question_document(question)
     if view["tasks"]:
-        out.append(_tasks(view))
+        out.append(tasks_table(view["tasks"]))
+    out += queued_document(view["queued"])
     out.append(Para([["d", " · ".join(view["footer"])]]))
     return out
 
@@ -117,9 +130,26 @@ def _words(line: Line) -> str:
     return "".join(text for _, text in line)
 
 
-def _tasks(view: TurnView) -> Table:
+def question_document(question: Asked) -> list[Block]:
+    """Return the blocks of one question of the model."""
+    out: list[Block] = [Head([["t", question["title"]]]), Prose(question["md"])]
+    if question["options"]:
+        options = enumerate(question["options"], 1)
+        out.append(Items([[["t", f"{number}. {option}"]] for number, option in options]))
+    if question["answered"]:
+        out.append(Para([["t", "Never answered."]]))
+    return [*out, Commands(question["commands"])]
+
+
+def queued_document(items: Sequence[Queued]) -> list[Block]:
+    """Return the blocks of words that wait for the next step."""
+    return [Para([["d", "waits to be read: "], ["t", item["text"]]]) for item in items]
+
+
+def tasks_table(tasks: Sequence[TaskRow]) -> Table:
+    """Return the rows of tasks as a table."""
     rows: list[Sequence[Line]] = []
-    for task in view["tasks"]:
+    for task in tasks:
         took = task["seconds"]
         cells: list[Line] = [
             [["t", task["word"]]],

@@ -98,6 +98,32 @@ class Approval(TypedDict, total=False):
     answered: bool
 
 
+class Asked(TypedDict, total=False):
+    """One question of the model that waits, or waited; `nonce` is "" when no kernel can take an
+    answer. `blocks` are the parsed Markdown of the question."""
+
+    id: str
+    short: str
+    nonce: str
+    kind: str
+    glyph: Glyph
+    word: str
+    title: str
+    md: str
+    blocks: list[Any]
+    options: list[str]
+    multiple: bool
+    commands: list[str]
+    answered: bool
+
+
+class Queued(TypedDict):
+    """Words of the person that wait for the next step; `seq` is that of their inbox item."""
+
+    seq: int
+    text: str
+
+
 class Note(TypedDict, total=False):
     """A banner: what happened, what was and was not done, and what goes on from here."""
 
@@ -151,9 +177,26 @@ class TurnView(TypedDict):
     todo: list[dict[str, str]]
     tasks: list[TaskRow]
     approvals: list[Approval]
+    questions: list[Asked]
     answer: str
     steer: bool
+    queued: list[Queued]
     footer: list[str]
+
+
+class PanelView(TypedDict):
+    """The task panel: what runs beside the notebook's cells, and what it asks of the person."""
+
+    head: Head
+    saved: str
+    todo: list[dict[str, str]]
+    tasks: list[TaskRow]
+    tree: str
+    approvals: list[Approval]
+    questions: list[Asked]
+    steer: bool
+    queued: list[Queued]
+    foot: list[str]
 
 
 @dataclass(frozen=True, slots=True)
