@@ -5,6 +5,7 @@ May not hold anything the loop needs to go on after a crash: that is in the log.
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,8 @@ class Agent:
     on_progress: Callable[[str, str], None] = lambda _id, _text: None
     system: tuple[SystemText, ...] | None = None
     context: tuple[ContextItem, ...] = ()
+    early: bool = True  # read-only calls may begin while an answer streams; not when stepping
+    begun: dict[tuple[str, str], Future[Any]] = field(default_factory=dict)  # those that did
     late: Late = field(default_factory=dict)  # sections that were not ready in time
     partial: dict[int, Json] = field(default_factory=dict)  # blocks of the stream now running
 
@@ -119,6 +122,7 @@ class Agent:
             self.ask is None,
             self.on_progress,
             self.hooks,
+            self.begun,
         )
 
     async def refresh(self, session: Session) -> None:

@@ -25,10 +25,10 @@ from agent_kernel.core.events import (
 from agent_kernel.core.hooks import Hook, HookSaid, run_hooks
 from agent_kernel.core.messages import Block, Json, Text, blocks_of, text_of
 from agent_kernel.core.session import Session
+from agent_kernel.core.spill import spilled
 from agent_kernel.core.state import CallState, input_hash
 from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError, partition
 
-INLINE_BYTES = 50_000  # features.md F4.15
 MASK = "[redacted:"
 NOT_KEPT = "its input held a secret that was not kept; make the call again"
 
@@ -78,7 +78,10 @@ Asker = Callable[[Question], Awaitable[Reply]]
 @dataclass(frozen=True)
 class Runner:
     """All a batch needs beside the log: tools by name, the judge, the workspace, the roof's
-    services."""
+    services.
+
+    `begun` are calls that started while the answer streamed, by name and input hash.
+    """
 
     agent: str
     tools: Mapping[str, Tool]
@@ -88,6 +91,7 @@ class Runner:
     headless: bool = True
     on_progress: Callable[[str, str], None] = lambda _id, _text: None
     hooks: Sequence[Hook] = ()
+    begun: dict[tuple[str, str], asyncio.Future[Any]] = field(default_factory=dict)
 
     def context(self, session: Session, call_id: str) -> ToolContext:
         """Return what the tool of this call may use."""
@@ -175,7 +179,7 @@ def _start(state: CallState) -> ToolStart:
 async def _judge(session: Session, runner: Runner, state: CallState) -> list[Event]:
     """Return the events that say what becomes of a call: an error result, a decision, or an ask."""
     call = state.call
-    tool = _found(session, runner, call.name)
+    tool = callable_tool(session, runner, call.name)
     if not isinstance(tool, Tool):
         return [_error(call.id, *tool)]
     if call.bad_input is not None:
@@ -194,7 +198,7 @@ async def _judge(session: Session, runner: Runner, state: CallState) -> list[Eve
     return _permitted(session, runner, tool, call, given, said)
 
 
-def _found(session: Session, runner: Runner, name: str) -> Tool | tuple[str, str]:
+def callable_tool(session: Session, runner: Runner, name: str) -> Tool | tuple[str, str]:
     """Return the tool of a call, or why the model may not call it now and the kind of error."""
     tool = runner.tools.get(name)
     if tool is None:
@@ -316,11 +320,12 @@ async def _run_one(session: Session, runner: Runner, state: CallState) -> ToolRe
     given = _given(session, state)
     assert given is not None, "run_batch answers a call whose input was not kept"
     context = runner.context(session, call.id)
+    begun = runner.begun.pop((call.name, call.input_hash), None) if edited is None else None
     began = time.monotonic()
     parsed = tool.parse(json.loads(json.dumps(given)))  # a copy: what is logged cannot be changed
     try:
         async with asyncio.timeout(tool.timeout):
-            answer = Answer.of(await tool.run(parsed, context))
+            answer = Answer.of(await (begun or tool.run(parsed, context)))
     except ToolError as error:
         answer = Answer(blocks_of(str(error)), {"error_kind": "tool", **error.meta}, is_error=True)
     except TimeoutError:
@@ -331,9 +336,11 @@ async def _run_one(session: Session, runner: Runner, state: CallState) -> ToolRe
         "side_effect": not tool.is_read_only(parsed),
         **answer.meta,
     }
+    if begun is not None:
+        meta["early"] = True
     if edited is not None:
         meta["edited_by"] = state.decision.by if state.decision else "person"
-    content = _spilled(session, answer.content, meta) if tool.spill else answer.content
+    content = spilled(session, answer.content, meta) if tool.spill else answer.content
     content = await _after(session, runner, state, given, content, meta)
     return ToolResultEvent(id=call.id, content=content, is_error=answer.is_error, meta=meta)
 
@@ -363,33 +370,6 @@ async def _after(
     notes = [*state.notes, *([said.reason] if said.verdict == "deny" else ())]
     added = tuple(Text(f"[a hook of the person says: {note}]") for note in dict.fromkeys(notes))
     return (*content, *added)
-
-
-def _spilled(session: Session, content: tuple[Block, ...], meta: Json) -> tuple[Block, ...]:
-    """Return `content` with long text cut to head 4/5 and tail 1/5, the whole in a blob (F4.15)."""
-    out: list[Block] = []
-    for block in content:
-        raw = block.text.encode("utf-8", "surrogatepass") if isinstance(block, Text) else b""
-        if len(raw) <= INLINE_BYTES or not isinstance(block, Text):
-            out.append(block)
-            continue
-        raw = session.clean(block.text).encode("utf-8", "surrogatepass")  # before a cut splits one
-        sha = session.blobs.put(raw)
-        meta.update(truncated=True, original_bytes=len(raw), blob=sha)
-        where = str(session.blobs.path(sha)) if session.blobs.folder else f"blob {sha}"
-        out.append(Text(cut_text(raw, INLINE_BYTES, where)))
-    return tuple(out)
-
-
-def cut_text(raw: bytes, limit: int, where: str) -> str:
-    """Return head and tail of UTF-8 text within `limit` bytes, whole code points, the gap named."""
-    rest = f"of {len(raw):,} bytes left out; the whole is in {where}: read it there"
-    notice = f"\n[… {{left:,}} {rest} …]\n"
-    room = limit - len(notice.encode()) - 24
-    head, tail = raw[: room * 4 // 5], raw[len(raw) - room // 5 :]
-    head_text = head.decode("utf-8", "ignore")
-    tail_text = tail.decode("utf-8", "ignore")
-    return head_text + notice.format(left=len(raw) - len(head) - len(tail)) + tail_text
 
 
 def _error(call_id: str, text: str, kind: str) -> ToolResultEvent:

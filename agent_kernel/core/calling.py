@@ -22,6 +22,7 @@ from agent_kernel.core.compaction import (
     breaker_open,
     context_tokens,
 )
+from agent_kernel.core.early import begin, forget
 from agent_kernel.core.events import (
     AssistantMessage,
     Event,
@@ -161,12 +162,14 @@ async def call_model(session: Session, agent: Agent) -> None:
     _log_request(session, agent, request, header)
     await session.log.commit()
     agent.partial.clear()
+    forget(agent)
     try:
         async with aclosing(agent.provider.stream(request)) as stream:
             async for event in stream:
                 _take(session, agent, event)
     except ProviderError as error:
         agent.partial.clear()
+        forget(agent)
         if not error.overflow or not await _made_room(session, agent):
             raise
 
@@ -337,6 +340,7 @@ def _take(session: Session, agent: Agent, event: StreamEvent) -> None:
             held["text"] = held.get("text", "") + text
         case BlockDone(index, block_wire):
             agent.partial[index] = {"type": "done", "block": block_wire}
+            begin(session, agent, block_wire)
         case Done():
             agent.partial.clear()
             _answer(session, agent, event)
@@ -356,6 +360,7 @@ def _answer(session: Session, agent: Agent, done: Done) -> None:
         meta={**done.meta, "bad_inputs": bad} if bad else done.meta,
     )
     calls = calls_of(message)
+    forget(agent, calls)
     stored = session.append(message, *calls, agent=agent.id)
     for call, event in zip(calls, stored[1:], strict=True):
         if isinstance(event, ToolCall) and event.input != call.input:
@@ -365,6 +370,7 @@ def _answer(session: Session, agent: Agent, done: Done) -> None:
 def keep_partial(session: Session, agent: Agent) -> None:
     """Log the text of a stream that was interrupted; calls that never started are dropped from
     it."""
+    forget(agent)
     blocks: list[Json] = []
     for _index, held in sorted(agent.partial.items()):
         if held["type"] == "done" and held["block"].get("type") in ("text", "thinking"):

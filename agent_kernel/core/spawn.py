@@ -111,6 +111,7 @@ def child_of(parent: Agent, spec: Spawn, child_id: str) -> Agent:
         system=parent.system if spec.fork else None,
         context=(),
         late={},
+        begun={},
         partial={},
         on_stream=lambda _event: None,
     )

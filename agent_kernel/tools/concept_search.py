@@ -132,4 +132,5 @@ CONCEPT_SEARCH = Tool(
     concurrent=True,
     read_only=True,
     timeout=60.0,
+    early=True,
 )

@@ -81,5 +81,12 @@ async def run(value: GlobInput, ctx: ToolContext) -> Answer:
 
 
 GLOB = Tool(
-    "glob", DESCRIPTION, GlobInput, run, concurrent=True, read_only=True, timeout=TIMEOUT + 10
+    "glob",
+    DESCRIPTION,
+    GlobInput,
+    run,
+    concurrent=True,
+    read_only=True,
+    timeout=TIMEOUT + 10,
+    early=True,
 )

@@ -189,5 +189,12 @@ async def run(value: GrepInput, ctx: ToolContext) -> Answer:
 
 
 GREP = Tool(
-    "grep", DESCRIPTION, GrepInput, run, concurrent=True, read_only=True, timeout=TIMEOUT + 10
+    "grep",
+    DESCRIPTION,
+    GrepInput,
+    run,
+    concurrent=True,
+    read_only=True,
+    timeout=TIMEOUT + 10,
+    early=True,
 )

@@ -333,4 +333,13 @@ async def run(value: LspInput, ctx: ToolContext) -> Answer:
     return text_answer(text or f"{name} found nothing", taint="repo", **meta)
 
 
-LSP = Tool("lsp", DESCRIPTION, LspInput, run, concurrent=True, read_only=True, timeout=TIMEOUT + 10)
+LSP = Tool(
+    "lsp",
+    DESCRIPTION,
+    LspInput,
+    run,
+    concurrent=True,
+    read_only=True,
+    timeout=TIMEOUT + 10,
+    early=True,
+)

@@ -71,4 +71,5 @@ WEB_FETCH = Tool(
     concurrent=True,
     read_only=True,
     timeout=web.SECONDS + 10,
+    early=True,
 )
