@@ -77,7 +77,7 @@ def edit(
     seen = fold([event for event in session.events if event.seq <= at], node.agent)
     if node.seq not in seen.seqs:
         raise EditError(f"seq {seq} was hidden from the model by then; edit what took its place")
-    made = _changed(node, call, content)
+    made = changed(node, call, content)
     log = fork_log(session.log, at, name, session.folder)
     branch = Session(log, notebook=session.notebook)
     origin = {**fork_header(session.log, session.id, at), "edited": node.seq}
@@ -108,7 +108,7 @@ def _cut(events: Sequence[Event], node: SurfaceEvent) -> int:
     return last
 
 
-def _changed(node: SurfaceEvent, call: str, content: str | Json | Sequence[Block]) -> SurfaceEvent:
+def changed(node: SurfaceEvent, call: str, content: str | Json | Sequence[Block]) -> SurfaceEvent:
     """Return the event that takes the place of `node`: the same but for its content, uncounted."""
     held: Sequence[Block] = node.content  # type: ignore[attr-defined]
     if isinstance(content, dict):

@@ -58,6 +58,7 @@ from agent_kernel.core.side_events import (
     PermissionMode,
     PermissionRule,
     PinSet,
+    Sample,
     SkillLoaded,
     Snapshot,
     TaskCreated,
@@ -128,6 +129,7 @@ __all__ = [
     "BudgetSet",
     "BreakpointSet",
     "PinSet",
+    "Sample",
 ]
 
 ALL: tuple[type[Event], ...] = (
@@ -139,7 +141,7 @@ ALL: tuple[type[Event], ...] = (
     CompactionStart, CompactionSummary, CompactionPrune, CompactionEnd, CompactionCandidate,
     CompactionUndo, FileObserved, FileChanged, Snapshot, CellRun, NamespaceChanged,
     ModelSelected, PermissionMode, PermissionRule, ToolEnabled, McpConnected, MemoryLoaded,
-    SkillLoaded, BudgetSet, BreakpointSet, PinSet,
+    SkillLoaded, BudgetSet, BreakpointSet, PinSet, Sample,
 )  # fmt: skip
 TYPES: dict[str, type[Event]] = {cls.model_fields["type"].default: cls for cls in ALL}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from agent_kernel.core.event import Event, Tokens
+from agent_kernel.core.event import Content, Event, Tokens
 from agent_kernel.core.messages import Json
 
 
@@ -302,3 +302,21 @@ class PinSet(Event):
     type: Literal["pin/set"] = "pin/set"
     target: int
     on: bool
+
+
+class Sample(Event):
+    """One more answer to a past request, asked for by a person; no tool of it was run."""
+
+    type: Literal["sample"] = "sample"
+    of: int  # seq of the request/context that was sent again
+    n: int
+    digest: str  # of the request as it was sent this time
+    changes: Json = {}
+    model: str
+    content: Content = ()
+    usage: Tokens
+    stop_reason: str | None = None
+    request_id: str | None = None
+    seconds: float | None = None
+    error: str | None = None
+    ignorable: bool = True

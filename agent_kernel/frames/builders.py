@@ -14,6 +14,7 @@ import agent_kernel.frames.items as items
 import agent_kernel.frames.permissions as permissions
 import agent_kernel.frames.reconcile as reconcile
 import agent_kernel.frames.records as records
+import agent_kernel.frames.samples as samples
 import agent_kernel.frames.sessions as sessions
 import agent_kernel.frames.steps as steps
 import agent_kernel.frames.tools as tools
@@ -36,6 +37,7 @@ BUILDERS: dict[str, Builder] = {
     "subagents": work.subagents,
     "tasks": work.tasks,
     "permissions": permissions.build,
+    "samples": samples.build,
     "prices": accounts.prices,
     "issues": accounts.issues,
     "reconcile": reconcile.build,

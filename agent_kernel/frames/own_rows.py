@@ -24,7 +24,7 @@ KNOWN = frozenset(
     compaction/start compaction/summary compaction/end compaction/prune compaction/candidate
     compaction/undo file/observed file/changed snapshot cell/run namespace/changed model/selected
     permission/mode permission/rule tool/enabled mcp/connected memory/loaded skill/loaded budget/set
-    breakpoint/set pin/set model/downgraded""".split()
+    breakpoint/set pin/set model/downgraded sample""".split()
 )
 
 
@@ -256,6 +256,29 @@ def _forked(event: Event) -> Row:
     return {"from": origin.get("session"), "seq": origin.get("seq")}
 
 
+def _sampled(event: Event) -> Row:
+    told = {one: event.get(one) for one in ("model", "stop_reason", "seconds", "error")}
+    spent = _map(event.get("usage"))
+    blocks = [each for each in event.get("content") or () if isinstance(each, Mapping)]
+    uses = [each for each in blocks if each.get("type") == "tool_use"]
+    texts = (str(each.get("text") or "") for each in blocks if each.get("type") == "text")
+    first = _map(uses[0]) if uses else {}
+    return {
+        **told,
+        "action": "error" if told["error"] else "tool" if uses else "text",
+        "tool": first.get("name"),
+        "node": event.get("of"),
+        "attempt": event.get("n"),
+        "block": len(uses),
+        "given": json.dumps(first.get("input"), sort_keys=True) if uses else None,
+        "text": " ".join(texts)[:2_000],
+        **{one: spent.get(one) for one in ("input", "output")},
+        "read": spent.get("cache_read"),
+        "write_5m": spent.get("cache_write_5m"),
+        "write_1h": spent.get("cache_write_1h"),
+    }
+
+
 Fields = tuple[str, ...] | Callable[[Event], Row]
 _MARKS: dict[str, tuple[str, Fields]] = {
     "session/header": ("fork", _forked),
@@ -270,6 +293,7 @@ _MARKS: dict[str, tuple[str, Fields]] = {
     "task/created": ("task", ("id", "kind", "label", "tool_use_id", "depth")),
     "task/finished": ("task_end", _finished),
     "task/lost": ("task_end", _finished),
+    "sample": ("sample", _sampled),
     "compaction/undo": ("undo", ("compaction_id", "restores")),
     "request/context": (
         "request",

@@ -12,6 +12,7 @@ from agent_kernel.widgets import (
     context,
     logview,
     request,
+    samples,
     stepper,
     surface,
     tasks,
@@ -31,6 +32,7 @@ ALL: dict[str, Callable[..., Sequence[Block]]] = {
     "surface": surface.view,
     "log": logview.view,
     "compaction": compaction.view,
+    "samples": samples.view,
     "tree": tree.view,
 }
 """Every view by name: its blocks become mimes through `bundle.of_blocks`."""

@@ -75,7 +75,12 @@ def test_a_result_is_edited_and_run_on_and_the_files_of_a_turn_are_put_back(
     k.ok("%agent switch main")
     assert "not touched  a.txt: someone else" in k.ok("%agent rewind 2 --files --yes").text
     assert (tmp_path / "a.txt").read_text() == "mine\n"
+    asked = k.ok("%agent again 1.1 --n 2 --without bash")
+    assert "Asked again: 2 answers" in asked.plain and "text 2" in asked.plain
+    assert (tmp_path / "session.agent/branches/again-1.1-1.jsonl").is_file()
     for line, words in (
+        ("%agent again 1.1 --without bsh", "offered no tool 'bsh'"),
+        ("%agent again 1.1 --edit 3", "go together"),
         ("%agent edit 0 x", "seq 0 is a session/header"),
         ("%agent edit zz x", "no call 'zz' waits"),
         ("%agent rewind 9", "there is no turn 9"),

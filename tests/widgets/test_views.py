@@ -95,7 +95,7 @@ def compacted() -> list[Event]:
 def test_all_names_every_view() -> None:
     assert set(ALL) == {
         "turn", "approval", "tasks", "stepper", "context", "request", "difference", "surface",
-        "log", "compaction", "tree",
+        "log", "compaction", "samples", "tree",
     }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ May not be more than a table: what a command does is in its file.
 from __future__ import annotations
 
 from agent_kernel.kernel.command import Command
+from agent_kernel.kernel.commands.again import AGAIN
 from agent_kernel.kernel.commands.breaks import BREAKS
 from agent_kernel.kernel.commands.calls import CALLS
 from agent_kernel.kernel.commands.context import CONTEXT
@@ -17,5 +18,5 @@ from agent_kernel.kernel.commands.turn import TURN
 
 ALL: dict[str, Command] = {
     command.name: command
-    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TIME)
+    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TIME, *AGAIN)
 }

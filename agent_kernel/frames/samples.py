@@ -1,0 +1,46 @@
+"""Samples: one row an answer to a request that was sent again, side by side with its siblings.
+
+May not count them among a session's calls: they belong to no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_kernel.core.messages import Usage
+from agent_kernel.core.usage import cost
+from agent_kernel.frames.load import Load
+from agent_kernel.frames.reader import Columns
+from agent_kernel.frames.schema import of_rows
+
+_TOLD = ("action", "tool", "text", "model", "stop_reason", "seconds", "error")
+_SPENT = ("input", "output", "read", "write_5m", "write_1h")
+
+
+def build(load: Load) -> Columns:
+    """Return one row a sample, by session, request and number."""
+    rows = [
+        _row(session.id, mark.data)
+        for session in load.assembled.sessions.values()
+        for mark in session.marked("sample")
+    ]
+    rows.sort(key=lambda row: (row["session_id"], row["request"] or 0, row["n"] or 0))
+    return of_rows("samples", rows)
+
+
+def _row(session: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    spent = Usage(*(data.get(name) for name in _SPENT))
+    usd = None if data.get("error") else cost(str(data.get("model")), spent)
+    return {
+        "session_id": session,
+        "request": data.get("node"),
+        "n": data.get("attempt"),
+        "tools": data.get("block"),
+        "input": data.get("given"),
+        "input_tokens": spent.input,
+        "output_tokens": spent.output,
+        "cache_read": spent.cache_read,
+        "cost": usd,
+        **{name: data.get(name) for name in _TOLD},
+    }
