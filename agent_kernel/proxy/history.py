@@ -132,11 +132,15 @@ class _Writer:
             more = Message(now[at].role, _more(now[at].content, messages[at].content) or ())
             if more.content and not _results(more) and more.role != "assistant":
                 return self._from(groups[at + 1 :], more, messages[at + 1 :])
-        while at > 0 and (at >= len(messages) or _results(messages[at])):
+        while at > 0 and (at >= len(messages) or not self._may_begin(messages[at])):
             at -= 1
         if at >= len(messages) or not groups[at:] or _results(messages[at]):
             raise Loose("there is nothing in the messages that could take the place of the log's")
         return self._from(groups[at:], messages[at], messages[at + 1 :])
+
+    def _may_begin(self, message: Message) -> bool:
+        """Results answer what stands before them; a summary is a prompt."""
+        return not _results(message) and not (self._compacted and message.role == "assistant")
 
     def _from(self, groups: Groups, first: Message, rest: Now) -> list[SurfaceEvent]:
         made = self._one(first, [node for group in groups for node in group])

@@ -32,7 +32,7 @@ from agent_kernel.core.events import (
     TurnStart,
     UserMessage,
 )
-from agent_kernel.core.messages import Json, Message, ToolUse, text_of
+from agent_kernel.core.messages import Json, Message, Text, ToolUse, text_of
 from agent_kernel.core.model import Done, Request
 from agent_kernel.core.replay import fingerprint
 from agent_kernel.core.session import Session
@@ -75,7 +75,7 @@ class Scribe:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._failures: dict[str, Failure] = {}  # of the last request of an agent
-        self._called = {e.id for e in session.events if isinstance(e, ToolCall)}
+        self._calls = {e.id: e for e in session.events if isinstance(e, ToolCall)}
         self._claimed = {
             e.tool_use_id for e in session.events if isinstance(e, TaskCreated) and e.tool_use_id
         }
@@ -141,10 +141,12 @@ class Scribe:
                 continue
             self.session.append(event, agent=agent)
             if isinstance(event, AssistantMessage):
-                calls = [call for call in calls_of(event) if call.id not in self._called]
-                self._called.update(call.id for call in calls)
-                if calls:
-                    self.session.append(*calls, agent=agent)
+                self._log_calls(agent, [c for c in calls_of(event) if c.id not in self._calls])
+
+    def _log_calls(self, agent: str, calls: Sequence[ToolCall]) -> None:
+        for stored in self.session.append(*calls, agent=agent) if calls else ():
+            assert isinstance(stored, ToolCall)
+            self._calls[stored.id] = stored
 
     def _compaction(self, agent: str, event: Attachment, by_hand: bool) -> None:
         """Log what the harness made of its history as the compaction it was."""
@@ -235,13 +237,12 @@ class Scribe:
         self._said(agent, message)
 
     def _said(self, agent: str, message: AssistantMessage) -> None:
-        calls = calls_of(message)
-        self._called.update(call.id for call in calls)
         try:
-            self.session.append(message, *calls, agent=agent)
+            self.session.append(message, agent=agent)
         except SurfaceError:
             self.session.answer_open_calls("the harness sent no result", agent)
-            self.session.append(message, *calls, agent=agent)
+            self.session.append(message, agent=agent)
+        self._log_calls(agent, calls_of(message))
         if any(isinstance(b, ToolUse) for b in message.content):
             return
         if message.stop_reason == "pause_turn":
@@ -264,28 +265,26 @@ class Scribe:
 
     def _adopt(self, agent: str, messages: Sequence[Message]) -> None:
         """Note which call of another conversation a new one came from: its prompt says so."""
-        first = messages[0] if messages else None
-        prompt = text_of(first.content) if first is not None and first.role == "user" else ""
-        found = max(self._callers(prompt), key=lambda pair: pair[0], default=None)
-        if found is None:
+        first = messages[0].content if messages and messages[0].role == "user" else ()
+        said = {b.text.strip() for b in first if isinstance(b, Text)}
+        call = next((c for c in reversed(self._calls.values()) if self._asks(c, said)), None)
+        if call is None:
             return
-        _, parent, use = found
-        self._claimed.add(use.id)
-        depth = 1 + max((task.depth for task in self.session.made.get(parent, ())), default=0)
-        label = str(use.input.get("description") or use.name)
-        made = TaskCreated(id=agent, kind="agent", label=label, tool_use_id=use.id, depth=depth)
-        self.session.append(made, agent=parent)
+        self._claimed.add(call.id)
+        parents = self.session.made.get(call.agent, ())
+        made = TaskCreated(
+            id=agent,
+            kind="agent",
+            label=str(call.input.get("description") or call.name),
+            tool_use_id=call.id,
+            depth=1 + max((task.depth for task in parents), default=0),
+        )
+        self.session.append(made, agent=call.agent)
 
-    def _callers(self, prompt: str) -> list[tuple[int, str, ToolUse]]:
-        out: list[tuple[int, str, ToolUse]] = []
-        for agent in self.session.agents:
-            for state in self.session.state(agent).calls.values():
-                use = ToolUse(state.call.id, state.call.name, state.call.input)
-                texts = [v.strip() for v in use.input.values() if isinstance(v, str)]
-                sizes = [len(v) for v in texts if len(v) >= _PROMPT and v in prompt]
-                if sizes and use.id not in self._claimed:
-                    out.append((max(sizes), agent, use))
-        return out
+    def _asks(self, call: ToolCall, said: set[str]) -> bool:
+        """Tell whether one text of a call's input is a text of the conversation's first message."""
+        texts = (v.strip() for v in call.input.values() if isinstance(v, str))
+        return call.id not in self._claimed and any(len(v) >= _PROMPT and v in said for v in texts)
 
     def _finish(self, agent: str, text: str) -> None:
         made = self.session.tasks.get(agent)
