@@ -17,6 +17,7 @@ from agent_kernel.core.events import (
     TaskCreated,
 )
 from agent_kernel.core.messages import Json, Usage, blocks_of
+from agent_kernel.core.prompt import reminder
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import State
 from agent_kernel.core.usage import cost
@@ -147,7 +148,7 @@ def _reminder(label: str, key: str, text: str, hidden: bool = True) -> Attachmen
     return Attachment(
         kind="reminder",
         label=label,
-        content=blocks_of(text),
+        content=blocks_of(reminder(text)),
         meta={"reminder": key},
         hidden=hidden,
     )

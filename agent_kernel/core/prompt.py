@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_kernel.core.events import Attachment, AttachmentKind
-from agent_kernel.core.messages import Json, blocks_of
+from agent_kernel.core.messages import Block, Json, Text, blocks_of
 from agent_kernel.core.model import SystemText
 from agent_kernel.core.surface import Surface
 
@@ -221,14 +221,32 @@ def _due(there: str | None, item: ContextItem) -> Attachment | None:
     return Attachment(kind=item.kind, label=item.name, content=blocks_of(content), meta=meta)
 
 
-_OURS = re.compile(r"<(?=/?(?:runtime-context|memory-attachment|file-path|content)\b)")
+TAGS = ("runtime-context", "memory-attachment", "task-notification", "system-reminder", "untrusted")
+_TAG = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+_INNER = re.compile(r"<(?=/?(?:file-path|content)\b)")
+
+
+def escaped(text: str) -> str:
+    """Return text without look-alikes of the tags that only we write: they lose their bracket."""
+    return _TAG.sub("&lt;", text)
+
+
+def spoken(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return a person's blocks as they are sent: their words open and close no tag of ours."""
+    return tuple(Text(escaped(each.text)) if isinstance(each, Text) else each for each in blocks)
+
+
+def reminder(text: str) -> str:
+    """Return what the runtime reminds the model of, in its own tag."""
+    return f"<system-reminder>\n{escaped(text)}\n</system-reminder>"
 
 
 def framed(name: str, text: str, kind: AttachmentKind = "context") -> str:
     """Return context text in our own tags; look-alikes of them inside are escaped."""
-    inner = _OURS.sub("&lt;", text)
+    inner = escaped(text)
     if kind == "memory":
-        path = _OURS.sub("&lt;", name.partition(":")[2])
+        inner = _INNER.sub("&lt;", inner)
+        path = _INNER.sub("&lt;", escaped(name.partition(":")[2]))
         told = f"<file-path>{path}</file-path><content>\n{inner}\n</content>"
         return f"<memory-attachment>{told}</memory-attachment>"
     return f'<runtime-context name="{name}">\n{inner}\n</runtime-context>'

@@ -32,7 +32,7 @@ from agent_kernel.core.limits import over_limits, reminders_due
 from agent_kernel.core.mending import mended
 from agent_kernel.core.messages import Block, Json, blocks_of, text_of
 from agent_kernel.core.model import ProviderError
-from agent_kernel.core.prompt import attachments_due
+from agent_kernel.core.prompt import attachments_due, reminder
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import State, inbox_order, urgent
 from agent_kernel.core.tasks import Watch, inbox_event, lose_tasks
@@ -271,7 +271,7 @@ async def _kept_going(session: Session, agent: Agent) -> bool:
     )
     if said.verdict != "deny":
         return False
-    text = f"[a hook of the person keeps the turn going: {said.reason}]"
+    text = reminder(f"A hook of the person keeps the turn going: {said.reason}")
     queue(session, {"text": text, "kind": "reminder", "label": "hook"}, "next", agent.id)
     return True
 
@@ -296,7 +296,7 @@ def _open_step(session: Session, agent: Agent) -> None:
         tokens = answer.usage.output
         where = f"at {tokens} output tokens" if tokens else "at the output limit"
         text = f"Your answer was cut {where}. Go on where it stopped."
-        events.append(Attachment(kind="reminder", label="cut", content=blocks_of(text)))
+        events.append(Attachment(kind="reminder", label="cut", content=blocks_of(reminder(text))))
     session.append(*events, agent=agent.id)
 
 

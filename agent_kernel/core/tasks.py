@@ -27,6 +27,7 @@ from agent_kernel.core.events import (
     UserMessage,
 )
 from agent_kernel.core.messages import blocks_of
+from agent_kernel.core.prompt import spoken
 from agent_kernel.core.session import Session
 from agent_kernel.core.tool import ToolError
 
@@ -350,7 +351,7 @@ def inbox_event(item: Event, session: Session) -> SurfaceEvent:
         content = blocks_of(item.item.get("content") or str(item.item.get("text", "")))
         kind = item.item.get("kind")
         if kind is None:
-            return UserMessage(content=content, sources=(item.seq,))
+            return UserMessage(content=spoken(content), sources=(item.seq,))
         label = str(item.item.get("label", kind))
         return Attachment(kind=kind, label=label, content=content, sources=(item.seq,))
     assert isinstance(item, (TaskFinished, TaskLost))

@@ -18,6 +18,7 @@ from agent_kernel.core.events import (
     UserMessage,
 )
 from agent_kernel.core.messages import Block, Json, Usage, blocks_of, text_of
+from agent_kernel.core.prompt import spoken
 from agent_kernel.core.session import Session
 from agent_kernel.core.usage import cost
 
@@ -64,7 +65,7 @@ def start_turn(
         cell=cell,
         settings=settings or {},
     )
-    session.append(start, UserMessage(content=content, cell=cell), agent=agent.id)
+    session.append(start, UserMessage(content=spoken(content), cell=cell), agent=agent.id)
     return session.state(agent.id).turn
 
 

@@ -56,7 +56,7 @@ def test_at_four_fifths_person_and_model_are_told_once_then_the_turn_ends(
 ) -> None:
     session = ran(answers, limits=limits)
     (told,) = reminders(session, "budget")
-    assert text_of(told.content).startswith("80% of the turn's")
+    assert text_of(told.content).startswith("<system-reminder>\n80% of the turn's")
     assert word in text_of(told.content)
     assert "1 left" in text_of(told.content) or "15 left" in text_of(told.content)
     assert not told.hidden
@@ -101,10 +101,10 @@ def test_a_session_limit_is_told_once_a_session_and_ends_a_later_turn() -> None:
 def test_the_same_call_three_five_and_eight_times_is_said_more_sharply_each_time() -> None:
     session = ran([*[look(n, size=7) for n in range(9)], done(Text("enough"))])
     told = [text_of(e.content) for e in reminders(session, "repeat")]
-    assert [text.split(":")[0] for text in told] == ["look"] * 3
+    assert [text.split(":")[0].split()[1] for text in told] == ["look"] * 3
     assert "3 times" in told[0]
     assert "5 times" in told[1]
-    assert told[2].startswith("look: 8 equal calls. Stop")
+    assert "\nlook: 8 equal calls. Stop" in told[2]
     assert verify(session.events).ok
 
 
