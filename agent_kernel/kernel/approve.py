@@ -16,8 +16,8 @@ from agent_kernel.core.batch import Question, Reply
 from agent_kernel.core.events import PermissionRule
 from agent_kernel.core.messages import Json, canonical
 from agent_kernel.guard.render import visible
+from agent_kernel.kernel.questions import Asker, typed_line
 from agent_kernel.kernel.secrecy import masked
-from agent_kernel.kernel.sigint import keyboard_interrupts
 from agent_kernel.widgets.turnview import Ask
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Approver:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._open: dict[str, tuple[Question, str, asyncio.Future[Reply]]] = {}
+        self.asker = Asker(bench, self)
+        self.cards: dict[str, Ask] = {}  # by call id: what an open card is bound to
         self.guard: Guard | None = None
 
     @property
@@ -53,24 +55,30 @@ class Approver:
 
     async def ask(self, question: Question) -> Reply:
         """Return the person's answer to one call; on the runtime's loop."""
-        display = self._bench.display
         nonce = secrets.token_hex(16)
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, nonce, answer)
-        if display is not None:
-            display.asks[question.id] = self._card(question, nonce)
-            display.touch()
+        self.cards[question.id] = self._card(question, nonce)
+        self._bench.touch()
         try:
-            if display is None or not await self._live(display.alive):
-                typed = asyncio.ensure_future(self._typed(question))
-                await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
-                return answer.result() if answer.done() else await typed
-            return await answer
+            if await self.watched():
+                return await answer
+            typed = asyncio.ensure_future(self._typed(question))
+            await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else await typed
         finally:
             self._open.pop(question.id, None)
-            if display is not None:
-                display.asks.pop(question.id, None)
-                display.touch()
+            self.cards.pop(question.id, None)
+            self._bench.touch()
+
+    async def watched(self) -> bool:
+        """Tell whether a card is what the person answers: a live front end shows it, or no cell
+        runs that could ask for a typed line."""
+        display = self._bench.display
+        if display is not None and not display.moved:
+            return await self._live(display.alive)
+        self._bench.show_panel()
+        return getattr(self._bench.shell, "kernel", None) is not None
 
     def _card(self, question: Question, nonce: str) -> Ask:
         rules: tuple[str, ...] = ()
@@ -91,7 +99,7 @@ class Approver:
     async def _typed(self, question: Question) -> Reply:
         """Return the answer typed into input(); denied where there is no stdin."""
         try:
-            said = await self._bench.runtime.on_main(lambda: _input(self._words(question)))
+            said = await self._bench.runtime.on_main(lambda: typed_line(self._words(question)))
         except (EOFError, OSError, NotImplementedError) as error:
             return Reply("deny", by="policy", reason=f"nobody is there to ask ({error})")
         return self._reply(question, said)
@@ -116,6 +124,8 @@ class Approver:
 
         A message whose nonce or hash is not the open card's changes nothing.
         """
+        if self.asker.hear(message):
+            return True
         found = self._open.get(str(message.get("id")))
         if found is None or found[2].done():
             return False
@@ -162,36 +172,10 @@ class Approver:
         if self.guard is not None:
             self.guard.grant_turn(question.name)
 
-    # ---- the ask tool ----------------------------------------------------------------------------
-
-    async def question(
-        self, text: str, options: list[str], multiple: bool, kind: str
-    ) -> str | list[str] | None:
-        """Return the person's answer to a question of the model, None when nobody answers."""
-        text, *options = (self._bench.secrecy.text(each) for each in (text, *options))
-        lines = [visible(text)]
-        lines += [f"  {n}. {visible(option, one_line=True)}" for n, option in enumerate(options, 1)]
-        hint = "numbers, or your own words" if multiple else "a number, or your own words"
-        lines.append(f"({hint}) " if options else "> ")
-        try:
-            said = await self._bench.runtime.on_main(lambda: _input("\n".join(lines)))
-        except (EOFError, OSError, NotImplementedError):
-            return None
-        return _chosen(said.strip(), options, multiple)
-
 
 def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:
     if not future.done():
         future.set_result(reply)
-
-
-def _chosen(said: str, options: list[str], multiple: bool) -> str | list[str] | None:
-    parts = [part.strip() for part in said.replace(",", " ").split()]
-    numbers = [int(part) for part in parts if part.isdigit() and 0 < int(part) <= len(options)]
-    if options and parts and len(numbers) == len(parts):
-        picked = [options[n - 1] for n in numbers]
-        return picked if multiple else picked[0]
-    return said or None
 
 
 def _edited(given: Json, message: Json) -> Json | None:
@@ -220,9 +204,3 @@ def _prompt(question: Question) -> str:
         lines.append(f"  asked because {question.ask.reason}")
     lines.append("[y] once, [t] for this turn, [n reason] no: ")
     return "\n".join(lines)
-
-
-def _input(prompt: str) -> str:
-    """Return a typed line. Raises EOFError, KeyboardInterrupt, or NotImplementedError: no stdin."""
-    with keyboard_interrupts():
-        return input(prompt)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agent_kernel import compaction, sections
 from agent_kernel import tools as rooms_tools
@@ -102,6 +102,7 @@ def built(
     tasks: Tasks | None = None,
     providers: Kept | None = None,
     background: Background | None = None,
+    wake: Literal["cell", "auto", "off"] = "cell",
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
@@ -135,6 +136,7 @@ def built(
         },
         background=background,
         tasks=tasks,
+        wake=wake,
     )
     checkpoints.watch(session, agent, settings.get("snapshots"))
     return Built(agent, guard, choice)
@@ -176,7 +178,12 @@ def _started_with(settings: Settings, options: Options) -> Rules:
 
 
 def mode_of(session: Session, settings: Settings, options: Options) -> Mode:
-    """Return the permission mode that counts: option, session, settings."""
+    """Return the permission mode that counts: option, session, settings.
+
+    A plan that was approved ended the plan mode of an option, too.
+    """
+    if options.mode == "plan" and session.mode not in (None, "plan"):
+        return cast(Mode, session.mode)
     return cast(Mode, options.mode or session.mode or settings.get("mode"))
 
 

@@ -14,9 +14,11 @@ from agent_kernel.core.messages import Json
 from agent_kernel.core.query import queue, start_turn
 from agent_kernel.core.session import Session
 from agent_kernel.kernel import build, filled, places, turns
+from agent_kernel.kernel.beside import to_background
 from agent_kernel.kernel.branches import branch_name
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.dry import show_request, show_stop
+from agent_kernel.kernel.failed import TurnFailed
 from agent_kernel.kernel.parse import (
     Option,
     UsageError,
@@ -27,7 +29,7 @@ from agent_kernel.kernel.parse import (
     parse,
     words_of,
 )
-from agent_kernel.kernel.running import TurnFailed, display_of, drive, run_open, to_background
+from agent_kernel.kernel.running import display_of, drive, run_open, settle
 from agent_kernel.kernel.settings import read_budget
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.tools import references
@@ -177,10 +179,11 @@ def _replay(bench: Workbench, turn: turns.Recorded, asked: Asked, publisher: Pub
 async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed: bool) -> Any:
     """Start the turn in the log, or find it open there, and run it under its display."""
     bench.ready()
+    bench.say_lost()
     session = bench.session
     built = bench.built(asked.options)
     if not resumed:
-        _set_mode(session, asked.options.mode)
+        _set_mode(session, _mode_of(bench, asked))
         start_turn(
             session,
             built.agent,
@@ -200,9 +203,20 @@ async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed
         return None
     if asked.given.get("background") and bench.approver.reachable:
         to_background(bench)
-    return await run_open(bench, built, publisher)
+    ended = await run_open(bench, built, publisher)
+    if not bench.approver.reachable:
+        await settle(bench, publisher)
+    return ended
 
 
-def _set_mode(session: Session, wanted: str | None) -> None:
-    if wanted is not None and session.mode != wanted:
+def _mode_of(bench: Workbench, asked: Asked) -> str:
+    """Return the mode of a new turn: an option is for its turn alone, so the former one is back."""
+    if asked.options.mode is not None:
+        return asked.options.mode
+    return str(build.mode_of(bench.session, bench.settings, asked.options))
+
+
+def _set_mode(session: Session, wanted: str) -> None:
+    """Log the mode a turn begins in, where it is another than the model was told of."""
+    if (session.mode or "ask") != wanted:
         session.append(PermissionMode(mode=wanted))  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from agent_kernel.widgets.turnview import Ask, Live, Replayed, TurnView
 
 EVERY = 0.09  # seconds between two updates at most: 11 a second
 SELDOM = 1.0  # seconds between two whole bundles while nobody knows which of its mimes is seen
+LOOK = 1.0  # seconds between two looks at what tasks write
 TAIL_CHARS = 4_000
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 OnMessage = Callable[[Json], None]
@@ -70,9 +71,13 @@ class TurnDisplay:
         sidecar: str | None = None,
         patience: float = 1.0,
         secrecy: Secrecy | None = None,
+        asks: dict[str, Ask] | None = None,
+        tails: Callable[[], dict[str, str]] = dict,
     ) -> None:
         self.id = f"agent-{secrets.token_hex(8)}"
-        self.asks: dict[str, Ask] = {}
+        self.asks: dict[str, Ask] = {} if asks is None else asks
+        self.moved = False  # to the background: the task panel asks and steers
+        self._task_tails = tails
         self.rich_outputs: list[Json] = []
         self.alive = asyncio.Event()  # a front end answered
         self.stopped_by = ""
@@ -148,7 +153,11 @@ class TurnDisplay:
         self._began = self._shown = time.monotonic()
         self._open()
         while True:
-            await self._dirty.wait()
+            try:
+                async with asyncio.timeout(LOOK if self.waiting else None):
+                    await self._dirty.wait()
+            except TimeoutError:
+                pass  # what tasks write is in no event
             self._dirty.clear()
             self._update()
             await asyncio.sleep(EVERY)
@@ -206,12 +215,19 @@ class TurnDisplay:
                 thinking=self._texts["thinking"],
                 writing=self._writing,
                 heard=self._heard,
-                tails=dict(self._tails),
+                tails={**self._task_tails(), **self._tails},
                 asks=dict(self.asks),
+                waiting_tasks=self.waiting,
                 stopped_by=self.stopped_by,
             )
         events = events_from(self._session, self._first)
-        return fold_turn(events, now, price=price, window=self._window, replayed=replayed)
+        view = fold_turn(events, now, price=price, window=self._window, replayed=replayed)
+        return _moved(view) if self.moved and live else view
+
+    @property
+    def waiting(self) -> bool:
+        """True while the turn only waits for its agents."""
+        return waits_for_tasks(self._session, self._session.events[self._first].agent)
 
     def finish(self, *, replayed: Replayed | None = None, update: bool = True) -> TurnView:
         """Show the last, static state and, as outputs of their own, its figures; return it."""
@@ -232,6 +248,22 @@ class TurnDisplay:
     def _metadata(self, _view: TurnView, replayed: bool = False) -> Json:
         made = record(self._session, self._first, replayed=replayed)
         return {"agent_kernel": {**made, "sidecar": self._sidecar}}
+
+
+def waits_for_tasks(session: Session, agent: str = "main") -> bool:
+    """Tell whether a turn has its answer and only background agents still run for it."""
+    state = session.state(agent)
+    answered = state.turn_open and state.answer is not None
+    return answered and not state.calls and bool(session.running_tasks(agent, "agent"))
+
+
+def _moved(view: TurnView) -> TurnView:
+    """Return the view of a turn that runs in the background: the task panel asks and steers."""
+    view["approvals"], view["questions"], view["queued"], view["steer"] = [], [], [], False
+    if view["head"] is not None:
+        view["head"]["actions"] = [{"type": "stop", "label": "Stop", "send": {}}]
+        view["head"]["note"] = "In the background; the task panel asks and steers."
+    return view
 
 
 def price(model: str, usage: Any) -> float | None:

@@ -8,43 +8,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from agent_kernel.core.actions import Action, End
-from agent_kernel.core.calling import ValidationError
+import agent_kernel.core.waking as waking
+from agent_kernel.core.actions import Action, End, Wait
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import TurnStart
-from agent_kernel.core.log import LogError
-from agent_kernel.core.messages import Json
-from agent_kernel.core.model import ProviderError
-from agent_kernel.core.prompt import PromptError
-from agent_kernel.core.query import TurnError, TurnResult, advance, interrupt, queue, result
+from agent_kernel.core.query import TurnResult, advance, driving, interrupt, result, wake_turn
 from agent_kernel.core.session import Session
-from agent_kernel.core.tasks import Ended, Task
 from agent_kernel.kernel import breaks, build, filled, pages, places, turns
-from agent_kernel.kernel.display import Publisher, TurnDisplay
+from agent_kernel.kernel.display import Publisher, TurnDisplay, waits_for_tasks
+from agent_kernel.kernel.failed import KNOWN, TurnFailed, TurnInterrupted
 from agent_kernel.kernel.parse import UsageError
 from agent_kernel.kernel.runtime import Left, Submitted
-from agent_kernel.kernel.settings import SettingsError
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets import stepper
 
 Until = Callable[[Action], bool]
-# What is said in one line; any other error of ours keeps its traceback.
-KNOWN = (ProviderError, TurnError, LogError, ValidationError, SettingsError, PromptError)
+REST = 0.2  # seconds: ends that come together are told together
 STOPPED = "stopped by you; what was said so far is kept"
-
-
-class TurnFailed(Exception):
-    """A turn that did not complete, in one readable line; the cell fails with it."""
-
-    def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows instead of a traceback."""
-        return [f"{type(self).__name__}: {self}"]
-
-
-class TurnInterrupted(TurnFailed):
-    """The person interrupted the turn; what was said so far is kept."""
 
 
 # ---- on the main thread -------------------------------------------------------------------------
@@ -63,7 +46,7 @@ async def drive(
     that was moved to the background leaves with one line that names its task.
     """
     with _said(bench):
-        job = bench.runtime.submit(work, _known(bench, turn))
+        job = bench.runtime.submit(work, known_as(bench, turn))
         try:
             ended = await bench.runtime.wait(job)
         except Left as left:
@@ -75,19 +58,20 @@ async def drive(
 def drive_blocking(bench: Workbench, work: Coroutine[Any, Any, Any], *, turn: bool = True) -> Any:
     """Like `drive`, from blocking code: a `%agent` line among Python lines."""
     with _said(bench):
-        job = bench.runtime.submit(work, _known(bench, turn))
+        job = bench.runtime.submit(work, known_as(bench, turn))
         bench.runtime.block_for(job)
         ended = job.done.result()
     return settled(bench, ended)
 
 
-def _known(bench: Workbench, turn: bool) -> Callable[[Submitted[Any]], None]:
+def known_as(bench: Workbench, turn: bool) -> Callable[[Submitted[Any]], None]:
     """Return what makes a job the turn that runs, until it is done, wherever it is waited for."""
 
     def known(job: Submitted[Any]) -> None:
         if turn:
-            idle(bench)
-            bench.running = job
+            with bench.lock:
+                idle(bench)
+                bench.running = job
             job.done.add_done_callback(over)
 
     def over(_done: object) -> None:
@@ -118,26 +102,6 @@ def _said(bench: Workbench) -> Iterator[None]:
         raise
     finally:
         bench.say_notices()
-
-
-def to_background(bench: Workbench) -> None:
-    """Let the cell of the turn that runs end, the turn go on as a task; on the runtime's loop."""
-    job = bench.running
-    if job is None or job.left.done() or bench.tasks is None:
-        return
-    start = bench.session.state().turn_start
-    label = (start.text if start else "turn").strip().splitlines()[0][:80]
-
-    async def follow(_task: Task) -> Ended:
-        try:
-            await asyncio.wrap_future(job.done)
-        except (asyncio.CancelledError, TurnFailed, *KNOWN) as error:
-            words = str(error) or "stopped"
-            return Ended("stopped" if not str(error) else "failed", f"{label}: {words}")
-        return Ended("completed", f"{label}: done")
-
-    task = bench.tasks.start("cell", label, follow, awaited=True)
-    job.left.set_result(task.id)
 
 
 def settled(bench: Workbench, ended: Any, out: str | None = None) -> Any:
@@ -171,23 +135,13 @@ def display_of(
         session,
         first,
         window=window,
-        on_message=lambda message: _heard(bench, message),
+        on_message=bench.heard,
         sidecar=sidecar_of(session),
         patience=bench.settings.get("front_wait"),
         secrecy=bench.secrecy,
+        asks=bench.approver.cards,
+        tails=bench.tails,
     )
-
-
-def _heard(bench: Workbench, message: Json) -> None:
-    """Take a message of the turn's widget, on the runtime's loop."""
-    if bench.approver.hear(message) or bench.running is None:
-        return
-    if message["type"] == "stop":
-        bench.running.cancel()
-    if message["type"] in ("background", "detach"):
-        to_background(bench)
-    if message["type"] == "steer" and str(message.get("text") or "").strip():
-        queue(bench.session, {"text": str(message["text"])}, "next")
 
 
 def options_of(bench: Workbench, start: TurnStart) -> build.Options:
@@ -248,16 +202,20 @@ async def run_open(
     agent.on_stream = display.on_stream
     agent.on_progress = display.on_progress
     bench.display, bench.approver.guard = display, built.guard
+    bench.stand_under(publisher)
+    _wake_later(bench, publisher)
     unhook = bench.on_session(display.on_event)
     show = asyncio.create_task(display.run())
     ended: TurnResult | Action | breaks.Stopped | None = None
     try:
-        ended = await _loop(session, agent, until, passing=passing)
+        ended = await _loop(bench, session, agent, until, passing=passing)
     finally:
         show.cancel()
         unhook()
         display.finish()
         bench.display = None
+        if bench.tasks is not None and bench.tasks.running():
+            bench.show_panel()
     if not isinstance(ended, breaks.Stopped):
         return ended
     if until is None:
@@ -267,21 +225,95 @@ async def run_open(
 
 
 async def _loop(
-    session: Session, agent: Any, until: Until | None, *, passing: bool
+    bench: Workbench, session: Session, agent: Agent, until: Until | None, *, passing: bool
 ) -> TurnResult | Action | breaks.Stopped:
     specs = breaks.set_in(session)
+    agent.early = until is None and not specs  # who steps wants nothing to run before it is asked
+    with driving(session, agent):
+        try:
+            while True:
+                if specs and not passing and (stopped := await breaks.stop(session, agent, specs)):
+                    return stopped
+                passing = False
+                action = await _once(bench, session, agent)
+                if isinstance(action, End):
+                    return result(session, agent.id)
+                if until is not None and until(action):
+                    await session.log.commit()
+                    return action
+        except asyncio.CancelledError:
+            if session.state(agent.id).turn_open:
+                interrupt(session, agent)
+            raise
+
+
+async def _once(bench: Workbench, session: Session, agent: Agent) -> Action:
+    """Do the next action; a wait for agents is over when the person detaches from it."""
+    if agent.wake != "cell" or not waits_for_tasks(session, agent.id):
+        return await advance(session, agent)
+    bench.leave.clear()
+    doing = asyncio.ensure_future(advance(session, agent))
+    left = asyncio.ensure_future(bench.leave.wait())
     try:
-        while True:
-            if specs and not passing and (stopped := await breaks.stop(session, agent, specs)):
-                return stopped
-            passing = False
-            action = await advance(session, agent)
-            if isinstance(action, End):
-                return result(session, agent.id)
-            if until is not None and until(action):
-                await session.log.commit()
-                return action
-    except asyncio.CancelledError:
-        if session.state(agent.id).turn_open:
-            interrupt(session, agent)
-        raise
+        await asyncio.wait({doing, left}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            return doing.result()
+        agent.wake = "off"  # the turn ends with what was said; later ends join the next one
+        return Wait(())
+    finally:
+        left.cancel()
+        doing.cancel()
+        await asyncio.wait({doing})
+
+
+# ---- turns nobody typed --------------------------------------------------------------------------
+
+
+def _wake_later(bench: Workbench, publisher: Publisher) -> None:
+    """Watch the inbox of this session from now on, for the cell whose code runs now."""
+    if bench.waker is not None and bench.waker is not asyncio.current_task():
+        bench.waker.cancel()
+    bench.waker = asyncio.ensure_future(_watch_inbox(bench, publisher))
+
+
+async def _watch_inbox(bench: Workbench, publisher: Publisher) -> None:
+    """Until cancelled, start a turn for what waits in the inbox where `wake` is auto (F6.8)."""
+    session = bench.session
+
+    async def wake_up() -> None:
+        while (now := bench.running) is not None:
+            await asyncio.gather(asyncio.wrap_future(now.done), return_exceptions=True)
+            await asyncio.sleep(0)
+        if bench.settings.get("wake") != "auto" or not bench.approver.reachable:
+            return
+        if bench.session is not session or not session.state().inbox:
+            return
+        with suppress(UsageError):  # a cell was quicker: what waits joins its turn
+            job = bench.runtime.submit(woken(bench, publisher), known_as(bench, True))
+            await asyncio.gather(asyncio.wrap_future(job.done), return_exceptions=True)
+
+    await waking.watch(session, "main", wake_up, rest=REST)
+
+
+async def woken(bench: Workbench, publisher: Publisher) -> TurnResult | None:
+    """Run one turn for what waits, shown under the starting cell; None when that may not be."""
+    built = bench.built(build.Options())
+    session, most = bench.session, bench.settings.get("wakes_in_a_row")
+    if not waking.may_wake(session, built.agent, most):
+        return None
+    wake_turn(session, built.agent)
+    await session.log.commit()
+    ended = await run_open(bench, built, publisher)
+    return ended if isinstance(ended, TurnResult) else None
+
+
+async def settle(bench: Workbench, publisher: Publisher) -> None:
+    """Without a person and with `wake auto`: turns for what ends, until no agent runs."""
+    tasks = bench.tasks
+    while tasks is not None and bench.settings.get("wake") == "auto":
+        if await woken(bench, publisher) is not None:
+            continue
+        works = [task.work for task in tasks.running("main", "agent") if task.work is not None]
+        if not works:
+            return
+        await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)

@@ -37,6 +37,11 @@ class Runtime:
         self.loop.run_forever()
         self.loop.close()
 
+    @property
+    def here(self) -> bool:
+        """True on the runtime's own thread."""
+        return threading.current_thread() is self._thread
+
     # ---- into the runtime ------------------------------------------------------------------------
 
     def submit(

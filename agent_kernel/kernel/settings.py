@@ -108,6 +108,9 @@ KEYS = {
             "what `@path` in a prompt does",
         ),
         Key("defer", "always", _deferral, "MCP schemas: always, auto:N (% of the window), never"),
+        Key("wake", "cell", _one_of("cell", "auto", "off"), "what a background agent's end does"),
+        Key("wakes_in_a_row", 3, _whole, "turns that `wake auto` starts without a person", "lower"),
+        Key("keep_tasks", "off", _one_of("on", "off"), "whether commands outlive their kernel"),
         Key("front_wait", 1.0, float, "seconds a front end has to show that it is live"),
         Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
     )

@@ -5,9 +5,12 @@ May not hold a fact a restarted kernel would need: that is in the log.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+import threading
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,19 @@ from agent_kernel.compaction import Candidates
 from agent_kernel.core.events import SessionResume
 from agent_kernel.core.messages import Json
 from agent_kernel.core.session import Session
-from agent_kernel.core.tasks import Tasks, lose_tasks
-from agent_kernel.kernel import build, places
+from agent_kernel.core.tasks import Tasks
+from agent_kernel.kernel import beside, build, places
 from agent_kernel.kernel.approve import Approver
-from agent_kernel.kernel.display import TurnDisplay, kept_outputs
+from agent_kernel.kernel.display import Publisher, TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
+from agent_kernel.kernel.panel import TaskPanel, tail_of
 from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
 from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings
+from agent_kernel.tools import background
+
+REOPEN_SECONDS = 30.0
 
 
 class OpenNotebook:
@@ -81,6 +88,13 @@ class Workbench:
         self.candidates = Candidates()
         self.main = MainThread(self.runtime, shell, self._drawn)
         self.providers: build.Kept = {}
+        self.lock = threading.Lock()  # over who becomes the turn that runs
+        self.leave = asyncio.Event()  # a person detaches from a turn that waits for agents
+        self.panel: TaskPanel | None = None
+        self.lost: tuple[str, ...] = ()  # tasks of a former kernel, not yet said
+        self._under: tuple[Publisher, Context] | None = None
+        self.waker: asyncio.Task[None] | None = None
+        self._kept: set[asyncio.Future[Any]] = set()
         self._pid = os.getpid()
 
     # ---- where we are ----------------------------------------------------------------------------
@@ -116,7 +130,7 @@ class Workbench:
         `made_here` says that this kernel made its log, so that there is nothing to resume.
         """
         if self._session is not None and self._session is not session:
-            self._session.close()
+            self._leave(self._session, self.tasks)
         self._session, self._said = session, 0
         self._resumed = made_here
         self.tasks = Tasks(session)
@@ -134,10 +148,37 @@ class Workbench:
         session = self.session
         self._resumed = True
         opened = [c for a in session.agents for c in session.state(a).open_calls if c.started]
-        lost = lose_tasks(session) if len(session.log) else []
-        if session.findings or opened or lost:
+        found = self._reopened() if session.tasks else background.Reopened((), ())
+        self.lost = found.lost
+        if session.findings or opened or found.lost:
             return session.resume()
         return None
+
+    def _reopened(self) -> background.Reopened:
+        """Take up what still runs of a former kernel and lose the rest, on the runtime's loop."""
+        session, tasks = self.session, self.tasks
+        assert tasks is not None
+        if self.runtime.here:
+            return background.reopen_now(session, tasks)
+
+        async def there() -> background.Reopened:
+            return background.reopen_now(session, tasks)
+
+        return asyncio.run_coroutine_threadsafe(there(), self.runtime.loop).result(REOPEN_SECONDS)
+
+    def _leave(self, session: Session, tasks: Tasks | None) -> None:
+        """Close a session that is left; what runs for it is stopped first."""
+        if tasks is None or not tasks.running():
+            session.close()
+            return
+
+        async def stop() -> None:
+            await tasks.stop_all()
+            session.close()
+
+        work = asyncio.run_coroutine_threadsafe(stop(), self.runtime.loop)
+        if not self.runtime.here:
+            work.result(REOPEN_SECONDS)
 
     # ---- what runs -------------------------------------------------------------------------------
 
@@ -155,6 +196,7 @@ class Workbench:
             tasks=self.tasks,
             providers=self.providers,
             background=self.candidates,
+            wake=self.settings.get("wake"),
         )
 
     def services(self) -> Json:
@@ -164,9 +206,66 @@ class Workbench:
             "notebook": OpenNotebook(self),
             "kernel": "agent_kernel in IPython",
         }
+        if self.settings.get("keep_tasks") == "on":
+            found["keep_tasks"] = True
         if self.approver.reachable:
-            found["ask"] = self.approver.question
+            found["ask"] = self.approver.asker.question
         return found
+
+    # ---- beside the cells ------------------------------------------------------------------------
+
+    @property
+    def moved(self) -> bool:
+        """True while a turn runs in the background."""
+        return self.running is not None and self.running.left.done()
+
+    def busy(self) -> bool:
+        """True while a task runs, or a turn in the background."""
+        return self.moved or (self.tasks is not None and bool(self.tasks.running()))
+
+    def heard(self, message: Json) -> None:
+        """Take a click of a widget, on the runtime's loop."""
+        beside.hear(self, message)
+
+    def tails(self) -> dict[str, str]:
+        """Return the ends of the outputs of running tasks, secrets masked, by task id."""
+        running = self.tasks.running() if self.tasks is not None else []
+        return {task.id: self.secrecy.text(tail_of(task)) for task in running}
+
+    def stand_under(self, publisher: Publisher) -> None:
+        """Take the cell whose code runs now as the one under which later news are shown."""
+        self._under = (publisher, copy_context())
+
+    def show_panel(self, *, anew: bool = False) -> None:
+        """Show the task panel under the last agent cell, on the runtime's loop; `anew` = here."""
+        live = self.panel is not None and self.panel.live
+        if self._under is None or not self._under[0].rich or (live and not anew):
+            return
+        if self.panel is not None and live:
+            self.keep(asyncio.ensure_future(self.panel.close()))
+        self.panel = TaskPanel(self, *self._under)
+
+    def keep(self, work: asyncio.Future[Any]) -> None:
+        """Hold work of the runtime's loop until it is done."""
+        self._kept.add(work)
+        work.add_done_callback(self._kept.discard)
+
+    def touch(self) -> None:
+        """Ask turn and panel for an update, from any thread."""
+        for shown in (self.display, self.panel):
+            if shown is not None:
+                shown.touch()
+
+    def say_lost(self) -> None:
+        """Print, once, which tasks were lost with a former kernel."""
+        lost, self.lost = self.lost, ()
+        for task_id in lost:
+            label = self.session.made[task_id][-1].label
+            self.notice(f"lost with the former kernel: task {task_id[-6:]} {label}")
+
+    def notice(self, text: str) -> None:
+        """Print one line to the person."""
+        print(self.secrecy.text(text), file=sys.stderr)
 
     def _drawn(self, outputs: list[Json]) -> None:
         if self.display is not None:

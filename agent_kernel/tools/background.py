@@ -55,12 +55,17 @@ class Reopened:
 
 async def reopen(session: Session, tasks: Tasks) -> Reopened:
     """Take up the commands that still run, and log the other running tasks as lost (F6.10)."""
+    return reopen_now(session, tasks)
+
+
+def reopen_now(session: Session, tasks: Tasks) -> Reopened:
+    """Do the same from code that cannot await; a loop has to run in this thread."""
     statuses = {e.id: e for e in session.events if isinstance(e, TaskStatus) and e.pid is not None}
     adopted = []
     for task_id, made in list(session.tasks.items()):
         if not isinstance(made, TaskCreated) or made.kind != "bash" or task_id in tasks.all:
             continue
-        found = await asyncio.to_thread(_process, task_id, statuses.get(task_id))
+        found = _process(task_id, statuses.get(task_id))
         if found is not None:
             task = tasks.take_up(made, _watcher(*found))
             tasks.note_pid(task, *found)

@@ -147,6 +147,11 @@ def panel(events: Sequence[Event], live: Live | None, *, background: bool = Fals
     }
 
 
+def shown(text: str) -> str:
+    """Return a line of a task's output as it may be shown."""
+    return hidden.output(text)
+
+
 def _panel_title(found: Sequence[TaskRow]) -> str:
     running = sum(row["word"].startswith("running") for row in found)
     whole = units.count(len(found), "task")

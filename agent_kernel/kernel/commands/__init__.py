@@ -13,10 +13,11 @@ from agent_kernel.kernel.commands.context import CONTEXT
 from agent_kernel.kernel.commands.edit import EDITS
 from agent_kernel.kernel.commands.see import SEE
 from agent_kernel.kernel.commands.status import STATUS
+from agent_kernel.kernel.commands.tasks import TASKS
 from agent_kernel.kernel.commands.time import TIME
 from agent_kernel.kernel.commands.turn import TURN
 
 ALL: dict[str, Command] = {
     command.name: command
-    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TIME, *AGAIN)
+    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TASKS, *TIME, *AGAIN)
 }

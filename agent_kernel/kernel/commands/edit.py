@@ -201,7 +201,7 @@ async def _agreed(
     text = "\n".join(["Put these files back?", *lines])
     if not bench.approver.reachable:
         raise UsageError(f"{text}\nnobody is there to ask; say it with --yes")
-    said = await bench.approver.question(text, ["yes", "no"], False, "question")
+    said = await bench.approver.asker.question(text, ["yes", "no"], False, "question")
     if said not in ("yes", "y"):
         raise UsageError("nothing was changed")
 

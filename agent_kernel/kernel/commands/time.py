@@ -1,4 +1,4 @@
-"""Time: sessions and branches: where the log is, a new one, forks, switching, shortening, tasks.
+"""Time: sessions and branches: where the log is, a new one, forks, switching.
 
 May not delete anything: a session that is left stays on disk.
 """
@@ -9,14 +9,12 @@ from pathlib import Path
 
 from agent_kernel.core.log import LogError
 from agent_kernel.core.session import Session
-from agent_kernel.core.tool import ToolError
 from agent_kernel.kernel import branches, pages, places, turns
-from agent_kernel.kernel.command import Command, Work
+from agent_kernel.kernel.command import Command
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.parse import Option, UsageError, parse
 from agent_kernel.kernel.running import idle
 from agent_kernel.kernel.workbench import Workbench
-from agent_kernel.widgets import tasks as tasks_view
 from agent_kernel.widgets import tree as tree_view
 
 
@@ -101,59 +99,6 @@ def list_branches(bench: Workbench, words: list[str]) -> None:
     pages.show(Publisher(bench.shell), tree_view.view(roots))
 
 
-def tasks(bench: Workbench, words: list[str]) -> None:
-    """Show every background task of the session."""
-    parse(words, ())
-    pages.show(Publisher(bench.shell), tasks_view.view(list(bench.session.events)))
-
-
-def wait(bench: Workbench, words: list[str]) -> Work:
-    """Wait for one task, or for all that run."""
-    _given, rest = parse(words, (), most=1)
-    return Work(_wait(bench, rest[0] if rest else None), print)
-
-
-async def _wait(bench: Workbench, task_id: str | None) -> str:
-    assert bench.tasks is not None
-    try:
-        wanted = [bench.tasks.get(task_id)] if task_id else bench.tasks.running()
-    except ToolError as error:
-        raise UsageError(str(error)) from None
-    for task in wanted:
-        while task.ended is None:
-            await bench.tasks.wait(task.id, 60.0)
-    return "\n".join(f"{t.id} {t.label}: {t.status}" for t in wanted) or "No task runs."
-
-
-def cancel(bench: Workbench, words: list[str]) -> Work:
-    """Stop one task and all it started."""
-    _given, rest = parse(words, (), most=1)
-    if not rest:
-        raise UsageError("say which task: %agent cancel ID; %agent tasks lists them")
-    return Work(_cancel(bench, rest[0]), print)
-
-
-async def _cancel(bench: Workbench, task_id: str) -> str:
-    assert bench.tasks is not None
-    try:
-        task = await bench.tasks.stop(task_id)
-    except ToolError as error:
-        raise UsageError(str(error)) from None
-    return f"{task.id} {task.label}: {task.status}"
-
-
-def output(bench: Workbench, words: list[str]) -> None:
-    """Print the last of a task's output."""
-    _given, rest = parse(words, (), most=1)
-    if not rest or bench.tasks is None:
-        raise UsageError("say which task: %agent output ID; %agent tasks lists them")
-    try:
-        data, _ = bench.tasks.get(rest[0]).read()
-    except ToolError as error:
-        raise UsageError(str(error)) from error
-    print(data.decode("utf-8", "replace"))
-
-
 def report(bench: Workbench, words: list[str]) -> None:
     """Print what a problem report needs, without text of the session."""
     import platform
@@ -176,9 +121,5 @@ TIME = (
     Command("fork", "time", "[--at SEQ|T.S] [--name N]", "a branch, and go on there", fork),
     Command("switch", "time", "NAME", "go on with another branch", switch),
     Command("branches", "time", "", "the branches as a tree", list_branches),
-    Command("tasks", "tasks", "", "background work", tasks),
-    Command("wait", "tasks", "[ID]", "wait for background work", wait),
-    Command("output", "tasks", "ID", "a task's output", output),
-    Command("cancel", "tasks", "ID", "stop a task", cancel),
     Command("report", "evidence", "", "what a problem report needs", report),
 )
