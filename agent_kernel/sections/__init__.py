@@ -5,6 +5,7 @@ May not put text into a request: static ones become the system text, the others 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 
 from agent_kernel.core.prompt import PromptError, Section, check_sections
@@ -52,3 +53,9 @@ def found() -> tuple[Section, ...]:
     whole = (*ALL, *joined)
     check_sections(whole)
     return whole
+
+
+def ordered(given: Iterable[Section]) -> tuple[Section, ...]:
+    """Return sections in the order of the prompt: by their place in ALL, then by name (F2.6)."""
+    places = {section.name: place for place, section in enumerate(ALL)}
+    return tuple(sorted(given, key=lambda each: (places.get(each.name, len(places)), each.name)))

@@ -80,6 +80,7 @@ async def _git(root: Path, *words: str) -> str:
         out, _ = await child.communicate()
     except asyncio.CancelledError:
         child.kill()
+        await child.wait()
         raise
     return out.decode("utf-8", "replace")
 
