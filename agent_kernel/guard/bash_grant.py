@@ -12,23 +12,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_kernel.guard.calls import Context, Mode, join
-from agent_kernel.guard.commands import (
+from agent_kernel.guard.commands import NETWORK, READ_ONLY, WRITERS, Entry
+from agent_kernel.guard.flags import (
     FORBIDDEN,
-    NETWORK,
+    FROM_INPUT,
     ONE_DASH,
-    READ_ONLY,
+    SECOND_IS_OUTPUT,
     UNKNOWN_FORBIDDEN,
-    WRITERS,
+    UNKNOWN_LONG,
+    WORDS,
+    WORDS_OF_ANY,
 )
 from agent_kernel.guard.options import spells, split
 from agent_kernel.guard.path_stage import Access, covered, judge_path
-from agent_kernel.guard.paths import Problem, resolve
+from agent_kernel.guard.paths import Problem, protected, resolve
 from agent_kernel.guard.readonly import Look, look, names_file, shadowed
 from agent_kernel.guard.repository import look_git, refused_flag
 from agent_kernel.guard.rules import Rule, Rules, match_words
 from agent_kernel.guard.shell import Command, Word
 from agent_kernel.guard.wrappers import WRAPPERS
 
+_LOOKED = frozenset("printf test [ uniq hostname date jq".split())  # the table reads their words
 _MOST_MATCHES = 1_000
 _MOST_FILES = 20_000
 _SED_PLAIN = re.compile(
@@ -188,6 +192,8 @@ def _by_rule(rule: Rule, argv: Sequence[str], rules: Rules, mode: Mode, place: P
         return "git after cd may obey another repository"
     fixed = rule.fixed
     for words in _nested(argv):
+        if rule.prefix and posixpath.basename(words[0]) in FROM_INPUT:
+            return f"{words[0]!r} takes more words from its input: a rule covers exact words only"
         flag = _forbidden(words, fixed)
         if flag:
             return f"{flag} can write or run a program: a rule must spell it out"
@@ -213,7 +219,7 @@ def _forbidden(argv: Sequence[str], fixed: Sequence[str]) -> str:
     name, words = posixpath.basename(argv[0]), list(argv[1:])
     if name == "git":
         return _forbidden_git(words, fixed)
-    if name in ("printf", "test", "["):
+    if name in _LOOKED and not set(words) <= set(fixed):
         return look((name, *words), "/").why
     if name == "tar" and words and not words[0].startswith("-"):
         words[0] = "-" + words[0]  # the old form: a first word of letters alone
@@ -226,9 +232,32 @@ def _forbidden(argv: Sequence[str], fixed: Sequence[str]) -> str:
         return next((w for w in words if w not in fixed and _one_dash(w, named)), "")
     values = entry.values if entry else ""
     for word in words:
-        if word not in fixed and _spelled(word, named, values):
+        if word not in fixed and (_spelled(word, named, values) or _runs(name, word, entry)):
             return word
-    return _sed_script(words, fixed) if name == "sed" else ""
+    if name == "sed":
+        return _sed_script(words, fixed)
+    return _output(name, [word for word in words if word not in fixed])
+
+
+def _runs(name: str, word: str, entry: Entry | None) -> bool:
+    """Whether a word that is no flag in the tables still names what is run."""
+    shape = WORDS.get(name)
+    if shape and shape.fullmatch(word):
+        return True
+    if entry is not None or name in WRITERS:
+        return False
+    long = word.partition("=")[0]
+    return bool(WORDS_OF_ANY.fullmatch(word) or UNKNOWN_LONG.fullmatch(long))
+
+
+def _output(name: str, words: Sequence[str]) -> str:
+    """The operand a command writes to although no flag says so, or ''."""
+    operands = split(words, "iprBFVYzD" if name == "patch" else "").words
+    if name in SECOND_IS_OUTPUT and len(operands) > 1:
+        return f"{name} writes to {operands[1]!r}, which"
+    if name == "patch" and not operands:
+        return "patch without a file operand, which"
+    return ""
 
 
 def _spelled(word: str, named: Sequence[str], values: str) -> bool:
@@ -275,13 +304,15 @@ def _operands_pass(
     argv: Sequence[str], extra: Sequence[str], rules: Rules, mode: Mode, place: Place
 ) -> str:
     """Why a path among the words beyond the rule's own is not covered, or ''."""
-    writer = posixpath.basename(argv[0]) in WRITERS
+    name = posixpath.basename(argv[0])
+    writer, known = name in WRITERS, name in WRITERS or name in READ_ONLY
     words = argv[1:] if writer else extra
     for folder in place.folders:
         for word in words:
             for path in _path_texts(word, folder, writer):
                 access: Access = "Edit" if writer else "Read"
                 why = _path_passes(path, access, rules, mode, place.context, folder)
+                why = why or ("" if known else _guarded(path, place.context, folder))
                 if why:
                     return why
     return ""
@@ -297,6 +328,12 @@ def _path_texts(word: str, folder: str, writer: bool) -> Iterator[str]:
         yield word
         if value and names_file(value, folder):
             yield value
+
+
+def _guarded(path: str, context: Context, folder: str) -> str:
+    """Why a program we do not know may not be given the path: it could write there."""
+    target = resolve(path, folder, context.roots, context.home)
+    return "" if isinstance(target, Problem) else protected(target, context.notebook)
 
 
 def _path_passes(

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from agent_kernel.guard.bash_grant import Place, cd_target, expanded, grant
 from agent_kernel.guard.bash_paths import path_verdicts
 from agent_kernel.guard.calls import Context, Mode, Verdict
+from agent_kernel.guard.commands import READ_ONLY, WRITERS
 from agent_kernel.guard.effects import effects
 from agent_kernel.guard.paths import Problem, protected, resolve
 from agent_kernel.guard.rules import Rule, Rules, match_words
 from agent_kernel.guard.shell import Opaque, Program, scan
 from agent_kernel.guard.shell_find import Found, find
 from agent_kernel.guard.writes import all_written, folders
+
+# They run nothing they are given, or the finder knows by which flags they do.
+_NO_LAUNCHERS = (
+    frozenset(READ_ONLY)
+    | WRITERS
+    | frozenset(
+        "apt apt-get aptitude brew dnf yum apk pacman pip pip3 conda cargo go gem man whatis "
+        "apropos kill pkill killall pgrep export unset alias awk python python3 curl wget gh "
+        "docker for".split()
+    )
+)
+_MOST_WORDS = 40
 
 
 def judge_bash(text: str, rules: Rules, mode: Mode, context: Context) -> list[Verdict]:
@@ -123,8 +138,13 @@ def _rule_verdicts(
     text: str, found: Found, rules: Rules, parts: tuple[str, ...]
 ) -> Iterator[Verdict]:
     for rule in rules.deny:
-        if rule.tool == "Bash" and _meets(rule, text, found):
+        if rule.tool != "Bash":
+            continue
+        if _meets(rule, text, found):
             yield Verdict("deny", f"denied by {rule.text!r}", "deny", rule.text, parts)
+        elif _may_run(rule, found):
+            why = f"it may run what {rule.text!r} denies"
+            yield Verdict("ask", why, "deny", rule.text, parts)
     for rule in rules.ask:
         if rule.tool == "Bash" and _meets(rule, text, found):
             yield Verdict("ask", f"asks by {rule.text!r}", "ask", rule.text, parts)
@@ -137,6 +157,18 @@ def _meets(rule: Rule, text: str, found: Found) -> bool:
     if any(match_words(rule, argv, True) for argv in _cases(found.argvs)):
         return True
     return not rule.words and fnmatch.fnmatchcase(text, f"*{rule.spec}*")
+
+
+def _may_run(rule: Rule, found: Found) -> bool:
+    """Whether a program we do not know is given words that the rule covers."""
+    for argv in found.argvs:
+        if posixpath.basename(argv[0]) in _NO_LAUNCHERS:
+            continue
+        for at, word in enumerate(argv[1:_MOST_WORDS], 1):
+            inner = find(word).argvs if re.search(r"\s", word.strip()) else ()
+            if any(match_words(rule, words, True) for words in (argv[at:], *inner)):
+                return True
+    return False
 
 
 def _cases(argvs: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:

@@ -65,8 +65,6 @@ _GREP = Entry(
         "--include",
         "--exclude",
         "--exclude-dir",
-        "--color",
-        "--colour",
         "--label",
     ),
     free=(
@@ -103,8 +101,12 @@ _EXACT = Entry("exact")
 READ_ONLY: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         "cat wc ls stat nl tac rev realpath readlink df du cmp diff comm fold expand "
-        "md5sum sha1sum sha256sum sha512sum cksum od strings".split(),
+        "od strings".split(),
         _READ,
+    ),
+    **dict.fromkeys(
+        "md5sum sha1sum sha256sum sha512sum cksum".split(),
+        Entry("read", (*_LISTS, "-c", "--check")),  # reads every file that another file names
     ),
     "head": _LINES,
     "tail": replace(_LINES, never=(*_LISTS, "-f", "-F", "--follow", "--retry")),
@@ -114,12 +116,17 @@ READ_ONLY: Final[Mapping[str, Entry]] = {
     "tr": _FREE,
     "seq": _FREE,
     **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
-    "file": Entry("read", ("-C", "--compile", "-m", "--magic-file", "-f", "--files-from")),
+    "file": Entry(
+        "read",
+        tuple(
+            "-C --compile -m --magic-file -f --files-from -z --uncompress* -Z -S --no-sandbox "
+            "-p --preserve-date".split()
+        ),
+    ),
     "tree": Entry(
         "read",
         ("-o", "--output*", "-R", "--fromfile", "--fromtabfile", "--infofile"),
-        values="LPIHTo",
-        free=("-L", "-P", "-I"),
+        # its flags take the next word, never the rest of their own: `-Lo 2 out` is -L 2 -o out
     ),
     "jq": Entry(
         "filter",
@@ -287,56 +294,7 @@ GIT_EXECUTES: Final = (
     "remote.*.vcs",
     "protocol.*",
     "trailer.*",
-)
-
-# Flags that write or run, so that no prefix rule grants them by itself.
-FORBIDDEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "find": ("-exec*", "-ok*", "-delete", "-fprint*", "-fls"),
-    "sed": ("-i", "--in-place*", "-e", "--expression", "-f", "--file"),
-    "sort": (
-        "-o",
-        "--output*",
-        "-T",
-        "--temporary-directory",
-        "--compress-program*",
-        "--files0-from",
-    ),
-    "fd": ("-x", "--exec*", "-X"),
-    "fdfind": ("-x", "--exec*", "-X"),
-    "tar": (
-        "-I",
-        "-F",
-        "--to-command*",
-        "--checkpoint-action*",
-        "--use-compress-program*",
-        "--info-script*",
-        "--new-volume-script*",
-        "--rsh-command*",
-        "--rmt-command*",
-    ),
-    "curl": ("-o", "--output*", "-O", "--remote-name*", "-K", "--config"),
-    "wget": ("-o", "--output-file*", "-O", "--output-document*", "--use-askpass*"),
-    "less": ("-o", "-O", "--log-file*", "--LOG-FILE*"),
-    "iconv": ("-o", "--output*"),
-    "git": (*GIT_NEVER, "--receive-pack*", "-x"),
-}
-UNKNOWN_FORBIDDEN: Final = (
-    "-o",
-    "--output*",
-    "--pre*",
-    "--exec*",
-    "-exec*",
-    "--to-command*",
-    "--upload-pack*",
-    "--receive-pack*",
-    "--ext-diff",
-    "--textconv",
-    "--open-files-in-pager*",
-)
-# Long options with one dash that only look like a cluster holding `o`.
-ONE_DASH: Final = _flags(
-    "-count -cover -color -colour -config -force -host -json -mod -no -port -short -shuffle "
-    "-timeout -verbose -version -project -module -function -options -stop -follow -nologo"
+    "log.showsignature",
 )
 
 INTERPRETERS: Final = frozenset(
@@ -351,7 +309,8 @@ STATE_BUILTINS: Final = frozenset(
     "unalias set shopt unset readonly local bind hash fc pushd popd source . getopts".split()
 )
 NETWORK: Final = frozenset(
-    "curl wget ssh scp sftp rsync nc ncat netcat ping dig nslookup host telnet ftp".split()
+    "curl wget ssh scp sftp rsync nc ncat netcat socat ping dig nslookup host telnet ftp "
+    "aria2c axel http https xh lynx w3m links".split()
 )
 WRITERS: Final = frozenset(
     "cp mv install tee dd truncate split csplit touch mkdir rm ln rmdir unlink shred chmod "

@@ -23,6 +23,7 @@ from agent_kernel.guard.options import Options, spells, split
 from agent_kernel.guard.paths import secret, within
 
 _SED = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p(?:;(?:\d+|\$)(?:,(?:\d+|\$))?p)*")
+_JQ_READS = re.compile(r"\b(?:import|include|modulemeta)\b|\$ENV|(?<![.\w$])env\b")
 _PATTERN_BOOLEANS: Final = frozenset("abcEFGhHiIlLnoPpqrRsTuUvVwxyzZ0SN.")
 
 
@@ -89,8 +90,23 @@ def _read(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
         why = why or "strings @FILE reads its options from a file"
     if name == "tail" and any(re.fullmatch(r"\+\d*[bcl]?f", word) for word in options.words):
         why = why or "tail +f follows the file"
-    deep = name == "diff" and any(flag.name in ("-r", "--recursive") for flag in options.flags)
-    return Look(why, paths, deep, deep)
+    deep = _follows(name, {flag.name for flag in options.flags})
+    return Look(why, paths or (("./",) if deep and name != "diff" else ()), deep, deep)
+
+
+def _follows(name: str, flags: set[str]) -> bool:
+    """Whether the command walks below its folders and through the links it meets there."""
+    if name == "diff":
+        return bool(flags & {"-r", "--recursive"})
+    if name == "ls":
+        return _any(flags, "-R", "--recursive") and _any(flags, "-L", "--dereference")
+    if name == "du":
+        return _any(flags, "-L", "--dereference")
+    return name == "tree" and "-l" in flags
+
+
+def _any(flags: set[str], short: str, long: str) -> bool:
+    return short in flags or any(spells(flag, (long + "*",)) for flag in flags)
 
 
 def _files(entry: Entry, options: Options, operands: Sequence[str], cwd: str) -> tuple[str, ...]:
@@ -124,7 +140,9 @@ def _pattern(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
     options, why = _flags(entry, name, words)
     operands = list(options.operands)
     if name == "rg" and any(flag.name == "--files" for flag in options.flags):
-        return Look(why, _files(entry, options, options.words, cwd))
+        follows = any(flag.name in ("-L", "--follow") for flag in options.flags)
+        paths = _files(entry, options, options.words, cwd)
+        return Look(why, paths or (("./",) if follows else ()), follows, follows)
     given = any(
         flag.name in ("-e", "-f") or flag.name.startswith(("--re", "--fil", "--type-list"))
         for flag in options.flags
@@ -172,7 +190,7 @@ def _filter(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
                 return Look(f"{name} {word} reads code from a file")
         else:
             operands.append(word)
-    if operands and re.search(r"\b(?:import|include)\b|\$ENV|(?<![.\w$])env\b", operands[0]):
+    if operands and _JQ_READS.search(operands[0]):
         return Look("the jq filter loads a module or reads the environment")
     return Look("", tuple(word for word in operands[1:] if names_file(word, cwd)))
 
@@ -216,7 +234,7 @@ def _date(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
 def _printf(entry: Entry, name: str, words: list[str], cwd: str) -> Look:
     if any(word.startswith("-v") for word in words):
         return Look("printf -v evaluates an array subscript")
-    if any(re.search(r"%[^A-Za-z%]*n", word) for word in words):
+    if any(re.search(r"%[^A-Za-z%]*[hjlLqtz]*n", word) for word in words):
         return Look("printf %n sets a variable")
     return Look()
 

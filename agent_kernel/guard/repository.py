@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agent_kernel.guard.commands import EXACT, GIT, GIT_EXECUTES, GIT_NEVER, Git
 from agent_kernel.guard.options import Options, spells, split
+from agent_kernel.guard.paths import secret
 from agent_kernel.guard.readonly import Look
 
 _SECTION = re.compile(r'\s*\[\s*([\w.\-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
@@ -34,7 +35,7 @@ def look_git(words: Sequence[str], cwd: str, root: str, trusted: bool) -> Look:
     options = split(words[1:], table.values)
     why = _flags(words[0], table, options) or _operands(words[0], table, options)
     why = why or ("" if trusted else unsafe(cwd, root))
-    return Look(why, tuple(_paths(options)), words[0] == "grep")
+    return Look(why, tuple(_paths(options, cwd)), words[0] == "grep")
 
 
 def refused_flag(words: Sequence[str], extra: Sequence[str] = ()) -> str:
@@ -65,10 +66,18 @@ def unsafe(cwd: str, root: str) -> str:
             return why
     if os.path.lexists(os.path.join(folder, "hooks", "post-index-change")):
         return "the repository has a hook that runs when git looks at it"
-    index = os.path.join(folder, "index")
-    if _has_submodules(index, *_stamp(index)):
-        return "the repository has submodules: git would obey their configuration too"
+    shared = [name for name in _names(folder) if name.startswith("sharedindex.")]
+    for index in (os.path.join(folder, name) for name in ("index", *shared)):
+        if _has_submodules(index, *_stamp(index)):
+            return "the repository has submodules: git would obey their configuration too"
     return ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _flags(name: str, table: Git, options: Options) -> str:
@@ -97,13 +106,34 @@ def _operands(name: str, table: Git, options: Options) -> str:
         return f"git {name} with an operand writes"
     if any("::" in word for word in words):
         return f"git {name} with '::' names a program for a transport"
+    return _signed(name, options)
+
+
+def _signed(name: str, options: Options) -> str:
+    """Why git would run gpg, which may ask a key server: by a flag or by `%G` in a format."""
+    for flag in options.flags:
+        if spells(flag.name, ("--show-signature",), 8) or "%G" in (flag.value or ""):
+            return f"git {name} {flag.name} runs gpg"
+    if any("%G" in word for word in options.words):
+        return f"git {name} with %G runs gpg"
     return ""
 
 
-def _paths(options: Options) -> Iterator[str]:
+def _paths(options: Options, cwd: str) -> Iterator[str]:
+    """The words that are paths: by their form, by a secret's name, or because they exist."""
     for word in (*options.words, *(flag.value or "" for flag in options.flags)):
-        if word.startswith(("/", "~")) or ".." in word.split("/"):
+        formed = word.startswith(("/", "~")) or ".." in word.split("/") or secret(word)
+        if formed or (word and _exists(os.path.join(cwd, word))):
             yield word
+        elif secret(word.rpartition(":")[2]):  # HEAD:.env
+            yield word.rpartition(":")[2]
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.lexists(path)
+    except (OSError, ValueError):
+        return True
 
 
 def _git_folder(folder: str) -> tuple[str, str | None]:

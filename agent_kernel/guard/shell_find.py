@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from agent_kernel.guard.commands import CODE_HEADS, NETWORK
+from agent_kernel.guard.launchers import inline, launched, starts
 from agent_kernel.guard.rules import interpreter
 from agent_kernel.guard.shell import RESERVED
 from agent_kernel.guard.shell_lex import Lexed, Loose, Redirect, Segment, lex
@@ -20,6 +21,7 @@ from agent_kernel.guard.shell_words import GIT_NETWORK, code_words, git_plain
 from agent_kernel.guard.wrappers import SHELL, SHELLS, WRAPPERS, Wrapper
 
 _DEEPEST: Final = 12
+_SHALLOW: Final = 4  # launchers inside launchers are looked through this deep
 _MOST_VALUES: Final = 6  # remembered of one variable
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
@@ -233,8 +235,9 @@ def _look_through(
     texts = [word.text for word in words]
     if name in _EVALUATORS:
         _evaluated(words, out, depth)
-    for code in code_words(name, texts):
+    for code in (*code_words(name, texts), *launched(name, texts)):
         _text(code, out, depth + 1)
+    _launched(name, words, out, depth)
     if name in SHELLS:
         _shell(words, out, depth, redirects)
     elif name in WRAPPERS:
@@ -266,6 +269,16 @@ def _wrapper(
             out.dynamic = True
     if name == "exec":
         out.dynamic = out.dynamic or any(word.dynamic for word in words[1:])
+
+
+def _launched(name: str, words: Sequence[Loose], out: _Findings, depth: int) -> None:
+    """The programs a launcher may run: every word it could start with, or that is shell text."""
+    for at in starts(name, [word.text for word in words]):
+        for code in inline(words[at].text):
+            _text(code, out, depth + 1)
+        _record(tuple(word.text for word in words[at:]), out)
+        if depth < _SHALLOW:
+            _look_through(words[at:], out, depth + 4, [])
 
 
 def _shell(words: Sequence[Loose], out: _Findings, depth: int, redirects: list[Redirect]) -> None:

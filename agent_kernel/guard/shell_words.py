@@ -53,8 +53,10 @@ def _git(texts: Sequence[str]) -> Iterator[str]:
         key, _, value = text.partition("=")
         if before in ("-c", "--config") and _GIT_KEYS.search(key):
             yield value.lstrip("!")
-        if before in _GIT_CODE:
+        if before in _GIT_CODE or (before == "-u" and "clone" in texts):
             yield text
+        if "grep" in texts and re.match(r"-O.|--open-files-in-pager=", text):
+            yield re.sub(r"-O|--open-files-in-pager=", "", text, count=1)
         elif key in _GIT_CODE and value:
             yield value
         if text.startswith("ext::"):

@@ -77,7 +77,7 @@ class Wrapper:
         if at >= len(words) or skip:
             return False
         word = words[at]
-        option = word.startswith("-") and len(word) > 1 and not ended
+        option = word.startswith("-") and (len(word) > 1 or self.assigns) and not ended
         return not option and not (self.assigns and "=" in word)
 
     def _next(
@@ -88,7 +88,7 @@ class Wrapper:
         if word == "--" and not ended:
             return [(at + 1, skip, True)]
         if not word.startswith("-") or len(word) == 1 or ended:
-            if self.assigns and "=" in word:
+            if self.assigns and ("=" in word or word == "-"):  # `env -` is `env -i`
                 return [(at + 1, skip, ended)]
             return [(at + 1, skip - 1, ended)]
         if self._takes_next(word):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from agent_kernel.guard.options import split
 from agent_kernel.guard.shell_find import Found
@@ -22,7 +23,6 @@ _OUTPUT_FLAGS = {
     "wget": ("-O", "--output-document", "-o", "--output-file"),
     "tree": ("-o",),
     "iconv": ("-o", "--output"),
-    "git": ("--output",),
     "gcc": ("-o",),
     "go": ("-o",),
     "unzip": ("-d",),
@@ -54,8 +54,9 @@ def written(argv: Sequence[str]) -> tuple[str, ...]:
         re.match(r"-\w*i|--in-place", word) for word in words
     ):
         return split(words).words[1:] or tuple(words)
-    if name in ("tar", "bsdtar"):
-        return _tar(words)
+    own = _OWN.get(name)
+    if own:
+        return own(words)
     options = split(words, _VALUES.get(name, "o"))
     operands = options.words
     named = _OUTPUT_FLAGS.get(name, ())
@@ -115,3 +116,44 @@ def _tar(words: Sequence[str]) -> tuple[str, ...]:
     if re.match(r"[a-zA-Z]*x", flags) or "--extract" in words:
         return tuple(folder) or (".",)
     return ()
+
+
+_CONFIG_READS = re.compile(
+    r"--(?:get|list|name-only|null|show-|includes|no-includes|default|type|bool|int|path|expiry)"
+    r"|-[lz]$"
+)
+
+
+def _git(words: Sequence[str]) -> tuple[str, ...]:
+    """What git writes besides the work tree: its configuration, and a file given to --output."""
+    if words[:1] and words[0] == "config":
+        return _git_config(words[1:])
+    outputs = (flag.value or "" for flag in split(words, "o").flags if flag.name == "--output")
+    return tuple(filter(None, outputs))
+
+
+def _second(words: Sequence[str]) -> tuple[str, ...]:
+    return split(words, "fswcglo").words[1:2]
+
+
+def _git_config(words: Sequence[str]) -> tuple[str, ...]:
+    """The configuration that `git config` changes; nothing when it only reads."""
+    operands = [word for word in words if not word.startswith("-")]
+    reads = any(re.match(r"--get|--list|-l$", word) for word in words)
+    if reads or operands[:1] in (["get"], ["list"]):
+        return ()
+    flags = [word for word in words if word.startswith("-") and not _CONFIG_READS.match(word)]
+    if len(operands) < 2 and not set(flags) - {"--global", "--system", "--local"}:
+        return () if operands[:1] != ["edit"] else (".git/config",)
+    if "--global" in flags:
+        return ("~/.gitconfig",)
+    return ("/etc/gitconfig",) if "--system" in flags else (".git/config",)
+
+
+_OWN: Final[Mapping[str, Callable[[Sequence[str]], tuple[str, ...]]]] = {
+    "tar": _tar,
+    "bsdtar": _tar,
+    "git": _git,
+    "uniq": _second,
+    "xxd": _second,
+}
