@@ -139,7 +139,7 @@ def standing(events: list[SurfaceEvent]) -> list[str]:
 FRAMES = {
     "carried": "Kept word for word from the hidden part:",
     "summary": "Summary of the hidden part, written by a model:",
-    "ledger": "Names in the hidden part (* = changed):",
+    "ledger": "Names in the hidden part (! = changed):",
 }
 ORDER = ("carried", "constraints", "summary", "ledger", "footer")
 

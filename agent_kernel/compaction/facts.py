@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from agent_kernel.compaction.markers import MARKER
-from agent_kernel.compaction.nodes import RECALL
+from agent_kernel.compaction.nodes import RECALL, WRITE, path_of
 from agent_kernel.core.events import (
     AssistantMessage,
     Attachment,
@@ -55,11 +55,16 @@ ENUMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One block that holds a fact: its event, its number in the history, who said it."""
+    """One block that holds a fact: its event, its number in the history, who said it.
+
+    `tool` is the one an input was for; `among` = how many facts the block holds.
+    """
 
     seq: int
     block: int
     role: Role
+    tool: str = ""
+    among: int = 1
 
 
 @dataclass
@@ -102,6 +107,7 @@ class Said:
     role: Role
     text: str
     tool: str = ""
+    path: str = ""  # the file an edit or write is about
 
 
 @lru_cache(maxsize=200_000)
@@ -176,36 +182,41 @@ def said(events: Iterable[Event]) -> Iterator[Said]:
     for event in events:
         if not isinstance(event, SurfaceEvent):
             continue
-        for role, tool, text in _texts(event, recalls):
-            yield Said(event.seq, number, role, MARKER.sub("", text), tool)
+        for role, text, call in _texts(event, recalls):
+            tool = call.name if call is not None else ""
+            path = (path_of(call) or "") if call is not None and tool in WRITE else ""
+            yield Said(event.seq, number, role, MARKER.sub("", text), tool, path)
             number += 1
 
 
-def _texts(event: SurfaceEvent, recalls: set[str]) -> Iterator[tuple[Role, str, str]]:
+Spoken = tuple[Role, str, ToolUse | None]
+
+
+def _texts(event: SurfaceEvent, recalls: set[str]) -> Iterator[Spoken]:
     match event:
         case ToolResultEvent():
             if event.id not in recalls and not event.meta.get("recalled"):
-                yield "result", "", text_of(event.content)
+                yield "result", text_of(event.content), None
         case UserMessage():
-            yield "user", "", text_of(event.content)
+            yield "user", text_of(event.content), None
         case Attachment():
             role: Role = "summary" if event.kind == "summary" else "result"
-            yield role, "", text_of(event.content)
+            yield role, text_of(event.content), None
         case AssistantMessage():
             for block in event.content:
                 yield from _spoken(block, recalls)
 
 
-def _spoken(block: Block, recalls: set[str]) -> Iterator[tuple[Role, str, str]]:
+def _spoken(block: Block, recalls: set[str]) -> Iterator[Spoken]:
     match block:
         case ToolUse(name=name) if name == RECALL:
             recalls.add(block.id)
         case ToolUse():
-            yield "input", block.name, "\n".join(values(block.input))
+            yield "input", "\n".join(values(block.input)), block
         case Text():
-            yield "assistant", "", block.text
+            yield "assistant", block.text, None
         case Thinking():
-            yield "thinking", "", block.thinking
+            yield "thinking", block.thinking, None
 
 
 def facts(events: Iterable[Event]) -> list[Fact]:
@@ -226,11 +237,13 @@ def facts_of(blocks: Iterable[Said]) -> list[Fact]:
             key = (kind, norm_of(kind, value))
             if len(value) > len(here.get(key, "")):
                 here[key] = value
+        written = ("path", norm_of("path", block.path)) if block.path else None
         for key, value in here.items():
             fact = by_norm.get(key)
             if fact is None:
                 fact = by_norm[key] = Fact(key[0], value, key[1])
             elif len(value) > len(fact.value):
                 fact.value = value
-            fact.places.append(Mention(block.seq, block.block, block.role))
+            fact.changed = fact.changed or key == written
+            fact.places.append(Mention(block.seq, block.block, block.role, block.tool, len(here)))
     return list(by_norm.values())

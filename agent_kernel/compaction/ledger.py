@@ -16,7 +16,7 @@ from agent_kernel.compaction.ranking import ranks
 from agent_kernel.core.usage import CHARS_PER_TOKEN
 
 LEDGER_TOKENS = 500
-CONSTRAINT_TOKENS = 200  # at most, of the above
+CONSTRAINT_TOKENS = 450  # at most, of the above: what the person said goes before names
 Rank = Callable[[Sequence[Fact], int], Sequence[float]]
 _TITLES: tuple[tuple[Kind, str], ...] = (
     ("identifier", "names"),
@@ -138,8 +138,8 @@ class _Page:
                 self._list(fact)
 
     def _path(self, fact: Fact) -> None:
-        group, item = parted(fact.value.removeprefix(self.root + "/") if self.root else fact.value)
-        mark = "*" if fact.changed else ""
+        group, item = parted(relative(fact.value, self.root))
+        mark = "!" if fact.changed else ""
         head = 0 if group in self.groups else len(group) + 2
         if self._pay(len(item) + len(mark) + 1 + head):
             self.groups.setdefault(group, []).append(item + mark)
@@ -175,12 +175,23 @@ def parted(path: str) -> tuple[str, str]:
     return "/".join(parts[:-2]), "/".join(parts[-2:])
 
 
+def relative(path: str, root: str) -> str:
+    """Return a path under `root` without it; a file right in it as `../folder/name`."""
+    if not root or not path.startswith(root + "/"):
+        return path
+    rest = path[len(root) + 1 :]
+    return rest if "/" in rest else f"../{root.rsplit('/', 1)[-1]}/{rest}"
+
+
 def common_root(paths: Iterable[str]) -> str:
-    """Return the deepest folder under which at least half of the absolute paths lie, or ""."""
+    """Return the deepest folder that is above the last two parts of half of the absolute paths.
+
+    "" when there is none: a path's last two parts stay together, they are what names it.
+    """
     rooted = [path.split("/") for path in paths if path.startswith("/")]
     counts: Counter[tuple[str, ...]] = Counter()
     for parts in rooted:
-        counts.update(tuple(parts[:at]) for at in range(3, len(parts)))
+        counts.update(tuple(parts[:at]) for at in range(3, len(parts) - 1))
     common = [folder for folder, count in counts.items() if 2 * count >= len(rooted) > 1]
     deepest = max(common, key=lambda folder: (len(folder), folder), default=())
     return "/".join(deepest)

@@ -222,7 +222,7 @@ def test_what_a_ledger_lists_it_holds() -> None:
 def test_paths_are_grouped_by_folder_and_two_parts_stay_together() -> None:
     assert parted("cmd/entire/cli/common.go") == ("cmd/entire", "cli/common.go")
     assert parted("cli/common.go") == ("", "cli/common.go")
-    assert common_root(["/a/b/c/x.py", "/a/b/c/d/y.py", "/z/q/w.py"]) == "/a/b/c"
+    assert common_root(["/a/b/c/x.py", "/a/b/c/d/y.py", "/z/q/w.py"]) == "/a/b"
     assert common_root(["/a/b/c.py"]) == ""
 
 
