@@ -233,7 +233,8 @@ def tool(
 
 
 def _model_of(target: Callable[..., Any]) -> tuple[type[BaseModel], str | None]:
-    hints = get_type_hints(target, localns={"ToolContext": ToolContext})
+    names = {"ToolContext": ToolContext}
+    hints = get_type_hints(target, localns=names, include_extras=True)  # bounds are extras
     fields: dict[str, Any] = {}
     context_name: str | None = None
     for each in inspect.signature(target).parameters.values():

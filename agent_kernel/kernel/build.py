@@ -13,6 +13,8 @@ from typing import Any, Literal, cast
 from agent_kernel import compaction, sections
 from agent_kernel import tools as rooms_tools
 from agent_kernel.core.agent import NO_LIMITS, Agent, Background, Limits
+from agent_kernel.core.hooks import Hook
+from agent_kernel.core.limits import over_limits
 from agent_kernel.core.messages import Json
 from agent_kernel.core.model import ModelProfile, Provider
 from agent_kernel.core.prompt import Section
@@ -20,14 +22,17 @@ from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
 from agent_kernel.core.tool import Tool
 from agent_kernel.guard.calls import Mode
+from agent_kernel.guard.hook_files import hooks_of
 from agent_kernel.guard.rules import Rules, parse_rules
 from agent_kernel.kernel.permit import Grants, Guard
 from agent_kernel.kernel.secrecy import Secrecy
-from agent_kernel.kernel.settings import Settings
+from agent_kernel.kernel.settings import Settings, SettingsError
 from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
 from agent_kernel.providers.keys import Key, find_key
 from agent_kernel.tools import checkpoints
+from agent_kernel.tools.mcp import Servers
+from agent_kernel.tools.web import WebConfig
 
 Kept = dict[tuple[Choice, Key | None], Provider]  # the providers of a kernel, made at first use
 LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
@@ -103,6 +108,7 @@ def built(
     providers: Kept | None = None,
     background: Background | None = None,
     wake: Literal["cell", "auto", "off"] = "cell",
+    servers: Servers | None = None,
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
@@ -113,31 +119,36 @@ def built(
         notebook=notebook,
         extra=_started_with(settings, options),
         grants=grants,
+        changed=servers.changed if servers is not None else frozenset,
     )
     profile = profile_for(choice)
     agent = Agent(
         provider=_provider(choice, settings, providers),
         model=choice.model,
         profile=profile,
-        tools=tools_of(settings, profile, options.tools),
+        tools=tools_of(settings, profile, (*_served(servers), *options.tools)),
         sections=_sections(settings),
         strategies=compaction.ALL,
         limits=_turn_limits(session, settings, options),
         session_limits=_limits(NO_LIMITS, session.limits.get("notebook")),
         permit=guard.judge,
         ask=ask,
+        hooks=hooks_for(session, settings),
         max_tokens=settings.get("max_tokens"),
         workspace=settings.folder,
         services={
             "facts": compaction.FACT_KINDS,
             "lent": rooms_tools.LENT,
             "may_read": guard.may_read,
+            "web": _web(settings),
+            **({"mcp": servers} if servers is not None else {}),
             **services,
         },
         background=background,
         tasks=tasks,
         wake=wake,
     )
+    guard.over_budget = lambda: _over(session, agent)
     checkpoints.watch(session, agent, settings.get("snapshots"))
     return Built(agent, guard, choice)
 
@@ -152,6 +163,56 @@ def tools_of(
     """Return the tools in the order of requests, `more` among them, deferred as settings say."""
     whole = rooms_tools.ordered([*_packages_tools(), *more])
     return rooms_tools.deferral(whole, settings.get("defer"), profile.window)
+
+
+def hooks_for(session: Session, settings: Settings) -> list[Hook]:
+    """Return the commands of the person's own settings file and of project files they trust.
+
+    Raises SettingsError naming a bad one.
+    """
+    about = {"session_id": session.id or "", "transcript_path": str(session.log.path or "")}
+    found: list[Hook] = []
+    for path, block in settings.hooks():
+        hooks, problems = hooks_of(block, settings.folder, about)
+        if problems:
+            raise SettingsError(f"hooks in {path!r}: {problems[0]}")
+        found += hooks
+    return found
+
+
+def with_servers(
+    settings: Settings, profile: ModelProfile, own: Sequence[Tool], servers: Servers
+) -> tuple[Tool, ...]:
+    """Return an agent's own tools with those of the servers as they are now, in their order."""
+    whole = rooms_tools.ordered([*own, *servers.tools()])
+    return rooms_tools.deferral(whole, settings.get("defer"), profile.window)
+
+
+def _served(servers: Servers | None) -> list[Tool]:
+    return servers.tools() if servers is not None else []
+
+
+def _web(settings: Settings) -> WebConfig:
+    """Return what the person set of web search and fetch: `web` of their own file."""
+    given: Json = {}
+    for source in settings.counting("web"):
+        if not source.project and isinstance(source.data["web"], dict):
+            given = dict(source.data["web"])
+    wrong = sorted(set(given) - {"search", "fetch", "folder"})
+    if wrong:
+        raise SettingsError(f"web holds {wrong[0]!r}; its keys are search, fetch, folder")
+    folder = settings.folder / str(given["folder"]) if given.get("folder") else None
+    local = settings.allow_local()
+    return WebConfig(given.get("search"), given.get("fetch"), folder, allow_local=local)
+
+
+def _over(session: Session, agent: Agent) -> str:
+    """Return the sentence of a spent budget, "" while there is some left."""
+    stop = over_limits(session, agent)
+    if stop is None or stop.reason != "budget" or not isinstance(stop.detail, dict):
+        return ""
+    detail = stop.detail
+    return f"the budget of {detail['allowed']:,} {detail['limit']} ({detail['scope']}) is spent"
 
 
 def profile_for(choice: Choice) -> ModelProfile:
@@ -184,7 +245,10 @@ def mode_of(session: Session, settings: Settings, options: Options) -> Mode:
     """
     if options.mode == "plan" and session.mode not in (None, "plan"):
         return cast(Mode, session.mode)
-    return cast(Mode, options.mode or session.mode or settings.get("mode"))
+    if options.mode or session.mode:
+        return cast(Mode, options.mode or session.mode)
+    found = next(each for each in settings.explain("mode") if not each.why)
+    return settings.guarded().mode if found.source == "default" else cast(Mode, found.value)
 
 
 def _turn_limits(session: Session, settings: Settings, options: Options) -> Limits:

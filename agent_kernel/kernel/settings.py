@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import agent_kernel.guard.settings as guard
 from agent_kernel.core.messages import Json
 
 MODES = ("plan", "ask", "accept-edits", "bypass")
 PREFIX = "AGENT_KERNEL_"
 ALLOW = f"{PREFIX}ALLOW"
 PROJECT_FILES = (".agent_kernel/settings.local.json", ".agent_kernel/settings.json")
-OTHER_KEYS = {"permissions"}  # of the guard, in the same files
+# Of the guard and of rooms, in the same files.
+OTHER_KEYS = {"permissions", "hooks", "trusted", "allow_local", "lsp", "web", "mcpServers"}
 Reach = Literal["any", "lower", "never"]
 
 
@@ -181,15 +183,56 @@ class Settings:
             return KEYS[name]
         raise SettingsError(f"no setting is called {name!r}{_nearest(name)}")
 
-    def permissions(self) -> list[tuple[str, Path, Json]]:
-        """Return (source, file, permissions block) of the files, the nearest first."""
-        files = [("project", self.folder / path) for path in PROJECT_FILES]
-        files.append(("user", self.user_file))
+    def hooks(self) -> list[tuple[str, Any]]:
+        """Return (file, `hooks` block) of the person's own file and of project files they trust."""
+        return [(source.path, source.data["hooks"]) for source in self.counting("hooks")]
+
+    # ---- what a person trusts --------------------------------------------------------------------
+
+    def trusted(self) -> frozenset[str]:
+        """Return the paths of the project's files that are as the person trusted them."""
+        return guard.trusted_paths(str(self.folder), self._read(self.user_file))
+
+    @property
+    def trusts(self) -> bool:
+        """True when a person trusted this work tree and no file of it has changed since."""
+        known = self._read(self.user_file).get("trusted") or {}
+        here = {source.path for source in self.sources() if source.project}
+        return os.path.realpath(self.folder) in known and here <= self.trusted()
+
+    def sources(self) -> list[guard.Source]:
+        """Return the settings files there are, the project's and the person's own.
+
+        Raises WrongForm naming a file that is no JSON object.
+        """
+        return guard.read_sources(str(self.folder), str(self.user_file))
+
+    def counting(self, key: str) -> list[guard.Source]:
+        """Return the files whose `key` counts: the person's own, and those they trust."""
+        trusted = self.trusted()
         return [
-            (source, path, block)
-            for source, path in files
-            if isinstance(block := self._read(path).get("permissions"), dict)
+            source
+            for source in reversed(self.sources())
+            if key in source.data and (not source.project or source.path in trusted)
         ]
+
+    def guarded(self) -> guard.Settings:
+        """Return the rules and the mode that hold, and what waits for trust. Raises WrongForm."""
+        return guard.settle(self.sources(), self.trusted())
+
+    def allow_local(self) -> frozenset[tuple[str, int]]:
+        """Return the (address, port) pairs that the person's own file lets web_fetch reach.
+
+        Raises SettingsError on anything but a list of `address:port`.
+        """
+        given = self._read(self.user_file).get("allow_local") or []
+        found: set[tuple[str, int]] = set()
+        for each in given if isinstance(given, list) else [given]:
+            host, _, port = str(each).rpartition(":")
+            if not host or not port.isdigit():
+                raise SettingsError(f"allow_local holds {each!r}; give texts like '127.0.0.1:8080'")
+            found.add((host.strip("[]"), int(port)))
+        return frozenset(found)
 
     def allowed(self) -> list[str]:
         """Return the allow rules of whoever started the process: a JSON list in AGENT_KERNEL_ALLOW.
