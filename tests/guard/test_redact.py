@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from random import Random
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -44,7 +45,24 @@ KEYS = {
         for kind in ("", "RSA ", "EC ", "OPENSSH ")
     ],
     "url-password": ["postgres://me:" + "hunter2@db.example/x", "https://:" + "p%40ss@h.example"],
-    "auth-header": ["Authorization: Bearer " + A[:20], "x-api-key: " + A[:20]],
+    "auth-header": [
+        *(name + ": " + A[:20] for name in ("Private-Token", "X-Vault-Token", "x-api-key")),
+        "Authorization: Bearer " + A[:20],
+    ],
+    "service-token": [
+        *(prefix + "_" + D[:40] for prefix in ("shp" + "at", "g" + "sk", "r" + "8", "sb" + "p")),
+        *(prefix + "-" + A for prefix in ("nv" + "api", "x" + "ai", "pp" + "lx", "tv" + "ly")),
+        *(
+            prefix + "_" + A
+            for prefix in ("fi" + "gd", "lin_" + "api", "dckr_" + "pat", "gl" + "sa")
+        ),
+        "ATA" + "TT3xFf" + A,
+        "PM" + "AK-" + D[:24] + "-" + D[:34],
+        "dp" + ".st.prd." + A,
+        "AGE-SECRET-" + "KEY-1" + U * 4,
+        "sq0" + "csp-" + A,
+        "fm" + "2_" + A,
+    ],
 }
 ALL_KEYS = [(kind, key) for kind, keys in KEYS.items() for key in keys]
 
@@ -62,6 +80,22 @@ def test_a_key_is_masked_wherever_it_stands(kind: str, key: str) -> None:
         assert D[:16] not in masked
         assert "hunter2" not in masked
         assert redact(masked) == (masked, [])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        str.encode,
+        lambda value: value.encode().hex(),
+        lambda value: quote(value, safe="").replace("2F%2B", "2f%2b"),
+    ],
+)
+def test_a_known_value_is_masked_in_hex_and_lower_case_percent_form(form: Any) -> None:
+    value = "Synthetic-" + "value/+x"
+    shown = form(value) if isinstance(form(value), str) else form(value).decode()
+    assert redact(f"a {shown} b", Secrets.from_env({"MY_TOKEN": value}))[0] == (
+        "a [redacted:env:MY_TOKEN] b"
+    )
 
 
 def test_a_key_inside_a_longer_word_is_no_key() -> None:
