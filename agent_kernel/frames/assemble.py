@@ -235,9 +235,10 @@ def _epochs(session: Session) -> None:
 def _turns(session: Session) -> None:
     """Number the turns by their opening prompts; other agents join the turn of their time.
 
-    A queued text or a notification that arrives between two steps belongs to the turn under way.
+    A queued text or a notification that arrives between two steps belongs to the turn under way;
+    what a compaction by hand wrote before its command belongs to the command's.
     """
-    opens = {mark.rec.id for mark in session.marked("prompt") if not mark.rec.sidechain}
+    opens = _openings(session)
     turn, working = 0, False
     begun: list[tuple[int, int]] = []
     for rec in session.records:
@@ -255,6 +256,25 @@ def _turns(session: Session) -> None:
     for rec in session.records:
         if rec.turn is None and rec.agent != "main" and rec.time is not None:
             rec.turn = _turn_at(begun, rec.time)
+
+
+def _openings(session: Session) -> set[int]:
+    """Return the ids of the records turns begin with."""
+    prompts = {mark.rec.id: mark for mark in session.marked("prompt") if not mark.rec.sidechain}
+    by_hand = {
+        mark.rec.id for mark in session.marked("boundary") if mark.data.get("trigger") == "manual"
+    }
+    opens, began = set(prompts), None
+    for rec in session.main if by_hand else ():
+        if rec.id in by_hand:
+            began = rec.id
+        elif rec.message_id is not None:
+            began = None
+        elif rec.id in prompts and began is not None:
+            if prompts[rec.id].data.get("origin") == "command":
+                opens = (opens - {rec.id}) | {began}
+            began = None
+    return opens
 
 
 def _turn_at(begun: list[tuple[int, int]], time: int) -> int | None:

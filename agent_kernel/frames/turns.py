@@ -10,7 +10,16 @@ from typing import Any
 
 from agent_kernel.frames.assemble import Mark, Rec, Session
 from agent_kernel.frames.load import Load
-from agent_kernel.frames.reader import FAULT, INTERRUPT, MESSAGE, RESULT, Columns
+from agent_kernel.frames.reader import (
+    COMMAND,
+    FAULT,
+    INTERRUPT,
+    MESSAGE,
+    META,
+    RESULT,
+    SUMMARY,
+    Columns,
+)
 from agent_kernel.frames.schema import of_rows
 
 SUMS = (
@@ -64,10 +73,12 @@ def _row(
     tools: list[dict[str, Any]],
 ) -> dict[str, Any]:
     main = [rec for rec in records if rec.agent == "main"]
-    times = [rec.time for rec in main if rec.time is not None]
+    # what is queued after the last step is the next turn's
+    own = (rec for rec in main if rec.type != "queue-operation")
+    times = [rec.time for rec in own if rec.time is not None]
     opening = mark.rec if mark else records[0]
     started, ended = opening.time or min(times, default=None), max(times, default=None)
-    own = [call for call in calls if call["agent_id"] == "main"]
+    asked = [call for call in calls if call["agent_id"] == "main"]
     return {
         "session_id": session.id,
         "turn": records[0].turn,
@@ -76,9 +87,9 @@ def _row(
         "started": started,
         "ended": ended,
         "wall": (ended - started) / 1000 if ended is not None and started is not None else None,
-        "model": _model_seconds(main, own),
+        "model": _model_seconds(main, asked),
         "tool": _tool_seconds([tool for tool in tools if tool["agent_id"] == "main"]),
-        "steps": len(own),
+        "steps": len(asked),
         "calls": len(calls),
         "tools": len(tools),
         "errors": sum(bool(tool["is_error"]) for tool in tools),
@@ -135,10 +146,12 @@ def _end(session: Session, main: list[Rec], tools: list[dict[str, Any]]) -> str:
     for mark in session.marked("turn_end"):
         if mark.rec.id in ids:
             return str(mark.data.get("reason"))
-    spoken = [rec for rec in main if rec.flags & MESSAGE]
+    spoken = [rec for rec in main if rec.flags & MESSAGE and not rec.flags & (SUMMARY | META)]
     if not spoken:
         return "open"
     last = spoken[-1]
+    if last.flags & COMMAND and len(spoken) > 1 and all(rec.flags & COMMAND for rec in spoken):
+        return "completed"  # a command the harness answered itself
     if any(rec.flags & INTERRUPT for rec in spoken[-2:]):
         return "interrupted"
     if last.flags & FAULT:

@@ -5,6 +5,7 @@ May not open a path a transcript names.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -72,11 +73,12 @@ def subagents(load: Load) -> Columns:
         rec = load.assembled.places.get((file, offset))
         if rec is not None and agent:
             blocks[rec.session, agent].add(bool(nested))
-    rows = []
+    rows, labels = [], _labels(load)
     for session in load.assembled.sessions.values():
         for agent in _agents(session, calls):
             mine = calls.get((session.id, agent), [])
-            rows.append(_subagent(session, agent, mine, blocks.get((session.id, agent), set())))
+            found_in = blocks.get((session.id, agent), set())
+            rows.append(_subagent(session, agent, mine, found_in, labels))
     return of_rows("subagents", rows)
 
 
@@ -87,7 +89,24 @@ def _agents(session: Session, calls: dict[tuple[str, str], Rows]) -> Iterable[st
     return named
 
 
-def _subagent(session: Session, agent: str, calls: Rows, nested: set[bool]) -> dict[str, Any]:
+def _labels(load: Load) -> dict[tuple[str, str], str]:
+    """Return what calls say they are for, by session and call: some starts do not repeat it."""
+    found: dict[tuple[str, str], str] = {}
+    for row in load.rows("tools"):
+        given = row["input"] or ""
+        told = json.loads(given).get("description") if '"description"' in given else None
+        if isinstance(told, str) and told:
+            found[row["session_id"], row["tool_use_id"]] = told
+    return found
+
+
+def _subagent(
+    session: Session,
+    agent: str,
+    calls: Rows,
+    nested: set[bool],
+    labels: dict[tuple[str, str], str],
+) -> dict[str, Any]:
     spawn = [m for m in session.marked("spawn") if m.data.get("agent") == agent]
     told = spawn[-1].data if spawn else {}
     times = [rec.time for rec in session.records if rec.agent == agent and rec.time is not None]
@@ -99,7 +118,7 @@ def _subagent(session: Session, agent: str, calls: Rows, nested: set[bool]) -> d
         "agent_id": agent,
         "parent_tool_use": told.get("tool_use_id"),
         "kind": told.get("kind") or (calls[0]["agent_kind"] if calls else "subagent"),
-        "label": told.get("label"),
+        "label": told.get("label") or labels.get((session.id, str(told.get("tool_use_id")))),
         "depth": told.get("depth") or 1,
         "started": min(times, default=None),
         "ended": max(times, default=None),
@@ -113,18 +132,36 @@ def _subagent(session: Session, agent: str, calls: Rows, nested: set[bool]) -> d
 
 def tasks(load: Load) -> Columns:
     """Return one row a background task, with the notifications of its end."""
-    rows = []
+    rows, labels = [], _labels(load)
     for session in load.assembled.sessions.values():
         found: dict[str, dict[str, Any]] = {}
-        for mark in session.marked("task", "spawn", "notice", "task_end"):
+        read = _read_at(session)
+        for mark in session.marked("task", "spawn", "notice", "task_end", "queue"):
             name = str(mark.data.get("id") or mark.data.get("agent") or "")
-            if name and (mark.kind != "spawn" or mark.data.get("background")):
-                _task(found.setdefault(name, {"task_id": name, "notices": 0}), mark, session)
+            if mark.kind == "queue":
+                if name in found and mark.data.get("operation") == "enqueue":
+                    found[name].setdefault("ended", mark.rec.time)
+            elif name and (mark.kind != "spawn" or mark.data.get("background")):
+                row = found.setdefault(name, {"task_id": name, "notices": 0})
+                _task(row, mark, session, read.get(mark.rec.id, mark.rec.time))
+        for row in found.values():
+            row.setdefault("label", labels.get((session.id, str(row.get("tool_use_id")))))
         rows += list(found.values())
     return of_rows("tasks", rows)
 
 
-def _task(row: dict[str, Any], mark: Any, session: Session) -> None:
+def _read_at(session: Session) -> dict[int, int]:
+    """Return when the model could read each attachment: it carries the time it was queued at."""
+    found: dict[int, int] = {}
+    latest = 0
+    for rec in session.main:
+        latest = max(latest, rec.time or 0)
+        if rec.type == "attachment" and latest:
+            found[rec.id] = latest
+    return found
+
+
+def _task(row: dict[str, Any], mark: Any, session: Session, read: int | None) -> None:
     data, time = mark.data, mark.rec.time
     row["session_id"] = session.id
     row.setdefault("agent_id", mark.rec.agent)
@@ -144,5 +181,5 @@ def _task(row: dict[str, Any], mark: Any, session: Session) -> None:
     if mark.kind == "notice":
         row["notices"] += 1
         ended = row.setdefault("ended", time)
-        if ended is not None and time is not None:
-            row["notice_lag"] = max(0, time - ended) / 1000
+        if ended is not None and read is not None:
+            row["notice_lag"] = max(0, read - ended) / 1000

@@ -15,7 +15,15 @@ from agent_kernel.transcripts.claude_content import content_blocks
 from agent_kernel.transcripts.claude_marks import marks, message_flags
 from agent_kernel.transcripts.claude_usage import SYNTHETIC, Place, usages
 from agent_kernel.transcripts.fields import mapping, moment, text
-from agent_kernel.transcripts.jsonl import Parsed, line_issue, lines, parse, parsed, parsed_line
+from agent_kernel.transcripts.jsonl import (
+    HUGE,
+    Parsed,
+    line_issue,
+    lines,
+    parse,
+    parsed,
+    parsed_line,
+)
 from agent_kernel.transcripts.rows import Issue, Line, Part, Rows, sample
 
 CHAIN = frozenset({"user", "assistant", "system", "attachment", "progress"})
@@ -105,10 +113,19 @@ def _score(record: Mapping[str, Any]) -> float:
 
 
 def _prefiltered(file: BinaryIO, start: int) -> Iterator[Parsed]:
-    """Yield only the lines that may state tokens: about half of the bytes of a session do not."""
+    """Yield the lines that may state tokens, and those that are cut, bare or huge.
+
+    Three quarters of the bytes of a session state none: what is wrong inside those lines is for
+    whoever asks for the lines.
+    """
     for offset, raw in lines(file, start):
-        if b'"usage"' in raw:
+        if b'"usage"' in raw or not _whole(raw) or len(raw) > HUGE:
             yield parsed_line(offset, raw)
+
+
+def _whole(raw: bytes) -> bool:
+    """Whether a line begins and ends as an object does."""
+    return raw.startswith(b'{"') and raw.endswith((b"}\n", b"}\r\n"))
 
 
 def _record(rows: Rows, line: Parsed, record: dict[str, Any]) -> None:
@@ -207,7 +224,8 @@ def _flags(record: Mapping[str, Any], kind: str | None, message: Mapping[str, An
         bits |= flag.LOG_ONLY
     if kind in ("user", "assistant"):
         bits |= flag.MESSAGE | message_flags(record, kind, message)
-    if message.get("model") == SYNTHETIC or record.get("isApiErrorMessage") is True:
+    fault = record.get("isApiErrorMessage")
+    if fault is True or (message.get("model") == SYNTHETIC and fault is not False):
         bits |= flag.FAULT
     return bits
 

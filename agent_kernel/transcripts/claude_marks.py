@@ -18,6 +18,7 @@ from agent_kernel.transcripts.rows import Mark
 _INTERRUPT = "[Request interrupted by user"
 _COMMANDS = ("<command-name>", "<command-message>", "<local-command-", "<bash-input>", "<bash-std")
 _TAG = re.compile(r"<(task-id|tool-use-id|status|exit-code)>([^<]{1,200})</\1>")
+_EXIT = re.compile(r"<summary>[^<]*\(exit code (-?\d{1,9})\)[^<]*</summary>")
 _TITLES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 _SETTINGS = {"mode": "mode", "permission-mode": "permissionMode", "tag": "tag"}
 Found = Iterator[tuple[str, dict[str, Any]]]
@@ -181,7 +182,8 @@ def _attachment(record: Mapping[str, Any]) -> Found:
 
 def _notice(said: str) -> dict[str, Any]:
     found = dict(_TAG.findall(said[:4000]))
-    code = found.get("exit-code", "")
+    worded = _EXIT.search(said[:4000])
+    code = found.get("exit-code") or (worded[1] if worded else "")
     return {
         "id": found.get("task-id"),
         "tool_use_id": found.get("tool-use-id"),
@@ -202,7 +204,8 @@ def _side(record: Mapping[str, Any]) -> Found:
     elif kind == "queue-operation":
         said = record.get("content")
         notice = isinstance(said, str) and text_origin(said) == "notification"
-        yield "queue", {"operation": text(record.get("operation")), "notice": notice}
+        named = _notice(said)["id"] if notice and isinstance(said, str) else None
+        yield "queue", {"operation": text(record.get("operation")), "notice": notice, "id": named}
     elif kind == "content-replacement":
         found = [mapping(one) for one in items(record.get("replacements"))]
         ids = [one.get("toolUseId") or one.get("tool_use_id") for one in found]
