@@ -178,8 +178,9 @@ def _watched(shell: Any, ran: Ran, tell: Callable[[str], None]) -> Iterator[None
 
     before, began = namespace.snapshot(shell.user_ns), time.monotonic()
     captured: Any = None
+    notes: list[str] = []
     try:
-        with _put_back(), ExitStack() as stack:
+        with _put_back(notes), ExitStack() as stack:
             stack.enter_context(shell.builtin_trap)
             stack.enter_context(shell.display_trap)
             captured = stack.enter_context(capture_output())
@@ -191,7 +192,8 @@ def _watched(shell: Any, ran: Ran, tell: Callable[[str], None]) -> Iterator[None
         changed = namespace.changes(before, namespace.snapshot(shell.user_ns))
         ran.changed = namespace.worded(changed)
         if captured is not None:
-            ran.stdout, ran.stderr = captured.stdout, captured.stderr
+            ran.stdout = captured.stdout
+            ran.stderr = captured.stderr + "".join(f"[{note}]\n" for note in notes)
             ran.outputs = [dict(rich.data) for rich in captured.outputs if rich.data]
 
 
@@ -226,11 +228,12 @@ def _quiet_errors(shell: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _put_back() -> Iterator[None]:
-    """Put folder, streams and signal handlers back as they were."""
-    folder = Path.cwd()
+def _put_back(notes: list[str]) -> Iterator[None]:
+    """Put folder, environment, streams and signal handlers back; say what was, and what runs on."""
+    folder, environment = Path.cwd(), dict(os.environ)
     streams = sys.stdin, sys.stdout, sys.stderr
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    threads = set(threading.enumerate())
     try:
         yield
     finally:
@@ -238,5 +241,22 @@ def _put_back() -> Iterator[None]:
         for number, handler in handlers.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
-        if Path.cwd() != folder:
+                notes.append(f"put back: the handler of {signal.Signals(number).name}")
+        if _folder() != folder:
             os.chdir(folder)
+            notes.append("put back: the working directory; use absolute paths")
+        names = {name for name, _ in environment.items() ^ os.environ.items()}
+        if names:
+            os.environ.clear()
+            os.environ.update(environment)
+            notes.append(f"put back: the environment ({', '.join(sorted(names)[:5])})")
+        left = [t.name for t in threading.enumerate() if t not in threads and not t.daemon]
+        if left:
+            notes.append(f"still running: {len(left)} threads ({', '.join(left[:5])})")
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +19,16 @@ def rows(name: str) -> list[dict[str, str]]:
     """The rows of one case table."""
     with (CASES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def exists(test: str) -> bool:
+    """Whether a test of that name (`path::function`) stands in this repository."""
+    path, _, name = test.partition("::")
+    file = CASES.parent.parent / path
+    return (
+        file.is_file()
+        and re.search(rf"^(?:async )?def {name}\(", file.read_text(), re.MULTILINE) is not None
+    )
 
 
 def argument(row: dict[str, str]) -> str:

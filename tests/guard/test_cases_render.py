@@ -18,21 +18,29 @@ from agent_kernel.guard.redact import Secrets, redact, redact_json
 from agent_kernel.guard.render import clip, hidden, html, markdown, plain, visible
 from tests.conftest import SHARED
 from tests.guard.live_markup import live_in_markdown, rendered
-from tests.guard.places import CASES, argument, rows
+from tests.guard.places import CASES, argument, exists, rows
 
 ROWS = rows("render_injection_secrets")
 ROOT = Path(__file__).resolve().parents[2]
-# Rows that need a kernel, a widget, a tool or a notebook; their tests stand where those are.
-LATER = {
-    "render_injection_secrets-030": "MCP descriptions: tools/mcp.py and settings.fingerprint",
-    "render_injection_secrets-031": "git log is repo taint: tools/bash.py's meta.taint",
-    "render_injection_secrets-043": "widget state holds no key: widgets",
-    "render_injection_secrets-045": "%set_env warns: kernel magics",
-    "render_injection_secrets-048": "nothing runs on open: kernel",
-    "render_injection_secrets-049": "edited session metadata: kernel notebook.py",
-    "render_injection_secrets-050": "sidecar is a link: core/log.py",
-    "render_injection_secrets-051": "restored approval widget is inert: widgets",
-    "render_injection_secrets-052": "stdin disabled: kernel",
+# Rows that a kernel, a widget, a tool or a notebook acts out, by the tests that do.
+ELSEWHERE = {
+    "render_injection_secrets-030": "tests/tools/test_mcp.py::"
+    "test_a_tool_that_changed_is_not_run_until_it_is_accepted",
+    "render_injection_secrets-031": "tests/tools/test_bash.py::"
+    "test_meta_says_what_ran_where_and_how_long",
+    "render_injection_secrets-043": "tests/kernel/test_secrets.py::"
+    "test_a_planted_key_is_kept_and_shown_nowhere",
+    "render_injection_secrets-045": "tests/kernel/test_secrets.py::"
+    "test_a_secret_put_into_the_history_is_warned_of",
+    "render_injection_secrets-048": "tests/kernel/test_faults.py::"
+    "test_nothing_runs_when_a_notebook_of_another_person_is_opened",
+    "render_injection_secrets-049": "tests/frames/test_notebooks.py::"
+    "test_an_altered_log_is_named_with_both_heads",
+    "render_injection_secrets-050": "tests/core/test_log.py::test_a_link_is_refused",
+    "render_injection_secrets-051": "tests/browser/test_views.py::"
+    "test_a_restored_view_is_dead_and_says_so",
+    "render_injection_secrets-052": "tests/kernel/test_approve.py::"
+    "test_without_a_person_every_ask_is_denied_and_names_the_rule",
 }
 Act = Callable[[], Awaitable[None]]
 ACTS: dict[str, Act] = {}
@@ -57,8 +65,9 @@ def act(number: int) -> Callable[[Act], Act]:
 
 def test_every_row_is_acted_out_or_has_its_place() -> None:
     named = {row["id"] for row in SHOWN} | set(KEYS) | set(ACTS)
-    assert named | set(LATER) == {row["id"] for row in ROWS}
-    assert not named & set(LATER)
+    assert named | set(ELSEWHERE) == {row["id"] for row in ROWS}
+    assert not named & set(ELSEWHERE)
+    assert [test for test in ELSEWHERE.values() if not exists(test)] == []
 
 
 @pytest.mark.skipif(not (SHARED / "cases").is_dir(), reason="no case tables beside this repository")

@@ -42,7 +42,7 @@ def row(*ids: str) -> Callable[[Check], Check]:
     return take
 
 
-LATER: dict[str, str] = {
+LATER: dict[str, str] = {  # each is acted out in tests/core/test_cases_model.py
     "005": "offering the fallback model after 3 overloaded attempts is the loop's (models.md §5)",
     "008": "the one repair of a 400 changes messages, so the session must log it",
     "009": "Session.answer_open_calls logs the synthetic results; the loop asks once more",
