@@ -12,7 +12,7 @@ from agent_kernel.compaction.markers import clipped
 from agent_kernel.compaction.nodes import all_originals, is_stub, origin
 from agent_kernel.core.compaction import View
 from agent_kernel.core.events import Attachment, SurfaceEvent, UserMessage
-from agent_kernel.core.messages import text_of
+from agent_kernel.core.messages import Block, ToolUse, text_of
 from agent_kernel.core.usage import CHARS_PER_TOKEN, event_tokens
 
 CARRIED_TOKENS = 2_000  # of one carried message
@@ -140,9 +140,17 @@ def _stable(events: Sequence[SurfaceEvent]) -> list[str]:
 
 
 def _short(event: SurfaceEvent, tokens: int) -> str:
-    text = text_of(event.blocks())
+    text = "\n".join(filter(None, (text_of(event.blocks()), *map(_called, event.blocks()))))
     limit = int(tokens * CHARS_PER_TOKEN)
     if len(text) <= limit:
         return text
     room = limit - 120  # the marker's own length
     return clipped(text, room * 3 // 4, room // 4, f"recall_history(seq={event.seq})")
+
+
+def _called(block: Block) -> str:
+    """Return what a call asks for: a plan that was approved is the input of one."""
+    if not isinstance(block, ToolUse):
+        return ""
+    given = [f"{name}: {value}" for name, value in block.input.items()]
+    return "\n".join([f"[{block.name}]", *given])

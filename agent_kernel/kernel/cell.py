@@ -180,6 +180,7 @@ async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed
     """Start the turn in the log, or find it open there, and run it under its display."""
     bench.ready()
     bench.say_lost()
+    await bench.mcp.ready()
     session = bench.session
     built = bench.built(asked.options)
     if not resumed:

@@ -18,7 +18,7 @@ from agent_kernel.core.state import input_hash
 from agent_kernel.core.tool import Tool, ToolContext
 from agent_kernel.guard.calls import Call, Context, Mode, Verdict
 from agent_kernel.guard.evaluate import evaluate
-from agent_kernel.guard.rules import Refused, Rule, Rules, parse_rule, parse_rules
+from agent_kernel.guard.rules import Refused, Rule, Rules, parse_rule
 from agent_kernel.kernel.settings import Settings
 
 _TAINTS = ("web", "mcp", "notebook")
@@ -47,6 +47,7 @@ class Guard:
         notebook: Callable[[], str],
         extra: Rules | None = None,
         grants: Grants | None = None,
+        changed: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -54,6 +55,8 @@ class Guard:
         self._notebook = notebook
         self._extra = extra or Rules()
         self._grants = grants or Grants()
+        self._changed = changed
+        self.over_budget: Callable[[], str] = str  # the sentence of a spent limit
         self._tools: dict[str, Tool] = {}
 
     def judge(self, tool: Tool, value: Json, context: ToolContext) -> Judgement:
@@ -111,12 +114,7 @@ class Guard:
             rule = parse_rule(granted.rule, granted.verdict)
             if not isinstance(rule, Refused):
                 found = found.plus(_one(granted.verdict, rule))
-        for source, path, block in self._settings.permissions():
-            loaded = parse_rules(block, str(path.parent))
-            if source == "project":  # narrows at once; its grants wait for trust
-                loaded = Rules(deny=loaded.deny, ask=loaded.ask)
-            found = found.plus(loaded)
-        return found
+        return found.plus(self._settings.guarded().rules)
 
     def _context(self, call: Call, value: Json, headless: bool) -> Context:
         session = self._session
@@ -131,6 +129,11 @@ class Guard:
             denied=own,
             blobs=blobs,
             notebook=self._notebook(),
+            trusted=self._settings.trusts,
+            settings=str(self._settings.folder),
+            changed=self._changed(),
+            over_budget=self.over_budget(),
+            allow_local=self._settings.allow_local(),
             repeats=_repeats(session, call.tool, value),
         )
 

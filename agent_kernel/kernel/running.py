@@ -17,13 +17,12 @@ from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import TurnStart
 from agent_kernel.core.query import TurnResult, advance, driving, interrupt, result, wake_turn
 from agent_kernel.core.session import Session
-from agent_kernel.kernel import breaks, build, filled, pages, places, turns
+from agent_kernel.kernel import breaks, build, filled, panels, places, turns
 from agent_kernel.kernel.display import Publisher, TurnDisplay, waits_for_tasks
 from agent_kernel.kernel.failed import KNOWN, TurnFailed, TurnInterrupted
 from agent_kernel.kernel.parse import UsageError
 from agent_kernel.kernel.runtime import Left, Submitted
 from agent_kernel.kernel.workbench import Workbench
-from agent_kernel.widgets import stepper
 
 Until = Callable[[Action], bool]
 REST = 0.2  # seconds: ends that come together are told together
@@ -175,6 +174,7 @@ async def go_on(
     Raises UsageError when no turn is open.
     """
     bench.ready()
+    await bench.mcp.ready()
     session = bench.session
     if not session.state().turn_open:
         raise UsageError("no turn is open; write one in a %%agent cell")
@@ -203,6 +203,7 @@ async def run_open(
     agent.on_progress = display.on_progress
     bench.display, bench.approver.guard = display, built.guard
     bench.stand_under(publisher)
+    bench.mcp.serve(lambda: bench.tools_again(agent))
     _wake_later(bench, publisher)
     unhook = bench.on_session(display.on_event)
     show = asyncio.create_task(display.run())
@@ -219,8 +220,7 @@ async def run_open(
     if not isinstance(ended, breaks.Stopped):
         return ended
     if until is None:
-        calls = {state.call.id: state.call for state in session.state(agent.id).open_calls}
-        pages.show(publisher, stepper.view(ended.action, calls, stopped_by=f"break {ended.spec}"))
+        panels.stop(bench, publisher, ended.action, stopped_by=f"break {ended.spec}")
     return ended.action
 
 

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from agent_kernel.compaction import Candidates
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import SessionResume
 from agent_kernel.core.messages import Json
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
 from agent_kernel.kernel import beside, build, places
 from agent_kernel.kernel.approve import Approver
+from agent_kernel.kernel.connections import Connections
 from agent_kernel.kernel.display import Publisher, TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
 from agent_kernel.kernel.panel import TaskPanel, tail_of
@@ -88,6 +90,7 @@ class Workbench:
         self.candidates = Candidates()
         self.main = MainThread(self.runtime, shell, self._drawn)
         self.providers: build.Kept = {}
+        self.mcp = Connections(self)
         self.lock = threading.Lock()  # over who becomes the turn that runs
         self.leave = asyncio.Event()  # a person detaches from a turn that waits for agents
         self.panel: TaskPanel | None = None
@@ -197,7 +200,15 @@ class Workbench:
             providers=self.providers,
             background=self.candidates,
             wake=self.settings.get("wake"),
+            servers=self.mcp.servers,
         )
+
+    def tools_again(self, agent: Agent) -> None:
+        """Give a running agent the tools of the servers as they are now."""
+        servers = self.mcp.servers
+        if servers is not None:
+            own = [tool for tool in agent.tools if not tool.name.startswith("mcp__")]
+            agent.tools = build.with_servers(self.settings, agent.profile, own, servers)
 
     def services(self) -> Json:
         """Return what the roof hands to tools and sections."""
@@ -291,6 +302,9 @@ class Workbench:
         """Close the session and end the runtime thread; a forked child closes nothing."""
         if os.getpid() != self._pid:
             return
+        self.mcp.close()
+        if self.waker is not None:
+            self.runtime.loop.call_soon_threadsafe(self.waker.cancel)
         if self._session is not None:
             self._session.close()
         self.runtime.close()

@@ -18,6 +18,7 @@ from agent_kernel.core.messages import Json
 from agent_kernel.core.tool import Answer, Input, Tool, ToolContext, ToolError
 from agent_kernel.guard.process import child_env
 from agent_kernel.tools.mcp_config import ServerConfig
+from agent_kernel.tools.mcp_listen import listening
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -91,7 +92,8 @@ class Server:
                 self.instructions = mcp_content.description(client.instructions)
                 if not ready.done():
                     ready.set_result(None)
-                await self._end.wait()
+                async with listening(client, self._relist):
+                    await self._end.wait()
         except BaseException as error:
             if ready.done():
                 raise
@@ -192,6 +194,11 @@ class Server:
             reader = self._reader()
             made[reader.name] = reader
         return [made[name] for name in sorted(made)]
+
+    def changed(self) -> list[str]:
+        """Return the names of tools that are no longer as they were accepted."""
+        now = {mcp_content.tool_name(self.config.name, each.name): each for each in self.listed}
+        return [name for name, each in now.items() if self.pins.get(name) != _pin(each)]
 
     def accept(self, name: str) -> None:
         """Take a tool as it is now: a person has seen its changed description or schema."""
@@ -373,6 +380,10 @@ class Servers:
     def tools(self) -> list[Tool]:
         """Return all servers' tools, by server then tool."""
         return [tool for server in self.servers.values() for tool in server.tools()]
+
+    def changed(self) -> frozenset[str]:
+        """Return the tools whose description or schema is not the one that was accepted."""
+        return frozenset(name for server in self.servers.values() for name in server.changed())
 
     def pins(self) -> dict[str, str]:
         """Return the accepted hash of every tool, by its full name."""

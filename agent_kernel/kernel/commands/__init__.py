@@ -11,6 +11,8 @@ from agent_kernel.kernel.commands.breaks import BREAKS
 from agent_kernel.kernel.commands.calls import CALLS
 from agent_kernel.kernel.commands.context import CONTEXT
 from agent_kernel.kernel.commands.edit import EDITS
+from agent_kernel.kernel.commands.extend import EXTEND
+from agent_kernel.kernel.commands.recall import RECALL
 from agent_kernel.kernel.commands.see import SEE
 from agent_kernel.kernel.commands.status import STATUS
 from agent_kernel.kernel.commands.tasks import TASKS
@@ -19,5 +21,9 @@ from agent_kernel.kernel.commands.turn import TURN
 
 ALL: dict[str, Command] = {
     command.name: command
-    for command in (*STATUS, *TURN, *BREAKS, *SEE, *CALLS, *EDITS, *CONTEXT, *TASKS, *TIME, *AGAIN)
+    for area in (
+        *(STATUS, TURN, BREAKS, SEE, CALLS, EDITS),
+        *(CONTEXT, EXTEND, RECALL, TASKS, TIME, AGAIN),
+    )
+    for command in area
 }
