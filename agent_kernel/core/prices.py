@@ -105,6 +105,28 @@ def _plan(model: str, moment: datetime | None, modifiers: Modifiers) -> _Plan | 
     return _Plan(model, info[0], price, begin, modifiers)
 
 
+def periods(model: str) -> list[tuple[date | None, list[Rates]]] | None:
+    """Return every period of a model's plain prices, by first day, a Rates for each tier.
+
+    Empty for a model without a price; None when prices also depend on the hour.
+    """
+    info = _model(model.lower())
+    if info is None:
+        return []
+    listed = info[1].prices
+    if not isinstance(listed, list):
+        spans: list[tuple[date | None, ModelPrice]] = [(None, listed)]
+    elif any(one.constraint and not hasattr(one.constraint, "start_date") for one in listed):
+        return None
+    else:
+        spans = [(getattr(one.constraint, "start_date", None), one.prices) for one in listed]
+    found = []
+    for begin, price in spans:
+        plan = _Plan(model, info[0], price, begin, ())
+        found.append((begin, [plan.at(start + 1) for start in (-1, *_starts(price))]))
+    return found
+
+
 def context_window(model: str) -> int | None:
     """Return the most input tokens the table says `model` takes, None when it does not say."""
     info = _model(model.lower())

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent_kernel.frames.ledger import Call
 from agent_kernel.frames.load import Load, Placed
+from agent_kernel.frames.pricing import parts
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
 
@@ -162,7 +163,7 @@ def _tokens(call: Call) -> dict[str, Any]:
 def _dollars(call: Call) -> dict[str, Any]:
     return {
         "price_id": call.price_id,
-        **{f"usd_{name}": value for name, value in call.usd.items()},
+        **{f"usd_{name}": value for name, value in parts(call).items()},
         "usd_recorded": call.usd_recorded,
         "usd_best": call.usd_best,
         "usd_source": call.row["usd"],

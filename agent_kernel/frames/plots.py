@@ -6,7 +6,6 @@ May not use pyplot: a Figure belongs to whoever asked for it. Each has its words
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.frames.compactions import rows_of
@@ -15,6 +14,7 @@ from agent_kernel.frames.lanes import SOURCES, lanes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by colour-blind people; one colour a source everywhere.
@@ -58,6 +58,20 @@ def _told(figure: Figure, alt: str) -> Figure:
     return figure
 
 
+def _legend(figure: Figure, axes: Axes, ax: Axes | None, columns: int) -> None:
+    """Put the legend below a picture of its own, and inside axes that somebody gave."""
+    handles, labels = axes.get_legend_handles_labels()
+    labels = [label.replace("_", " ") for label in labels]
+    if ax is not None:
+        axes.legend(handles, labels, fontsize=7, ncols=2)
+    elif handles:
+        figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=columns)
+
+
+def _thousands(axis: Axis) -> None:
+    axis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
+
+
 def context(f: Frames, session: str, ax: Axes | None = None) -> Figure:
     """Draw what the main agent's calls of a session carried, by source, with its compactions."""
     figure, axes = _canvas(ax)
@@ -72,13 +86,15 @@ def context(f: Frames, session: str, ax: Axes | None = None) -> Figure:
     if steps:
         axes.stackplot(at, *layers.values(), labels=list(layers), colors=colours, linewidth=0)
         axes.plot(at, whole, color="#000000", linewidth=0.8, label="context on the wire")
+    peak = max(whole, default=0)
     bounds = _boundaries(f, session, [step.placed.rec.seq or 0 for step in steps])
     for place, kind in bounds:
         axes.axvline(place, color="#000000", linestyle=":", linewidth=0.8)
-        axes.text(place, axes.get_ylim()[1], f" {kind}", va="top", fontsize=7)
+        axes.text(place, peak * 1.1, f" {kind}", va="top", fontsize=8)
     axes.set(xlabel="call", ylabel="tokens", title=f"Context of session {session[:8]}")
-    axes.legend(fontsize=7, loc="upper left", ncols=2)
-    peak = max(whole, default=0)
+    axes.set(xlim=(1, max(2, len(steps))), ylim=(0, peak * 1.12 or 1))
+    _thousands(axes.yaxis)
+    _legend(figure, axes, ax, 5)
     said = f"Context of {len(steps)} calls, largest {peak:,} tokens, {len(bounds)} compactions."
     return _told(figure, said)
 
@@ -130,34 +146,67 @@ def waterfall(f: Frames, ax: Axes | None = None) -> Figure:
 
 
 def cache(f: Frames, session: str, ax: Axes | None = None) -> Figure:
-    """Draw what each main call of a session read from and wrote to the prompt cache, over time."""
+    """Draw what each main call of a session read from and wrote to the prompt cache, in order.
+
+    A pause longer than the cache lives is a grey band with its length.
+    """
     figure, axes = _canvas(ax)
     calls = _calls(f, session)
-    times = [_when(row["time_first"]) for row in calls]
-    width = _width(times)
+    at, pauses = _spread(calls)
     floor = [0] * len(calls)
     for name in ("cache_read", "cache_write_5m", "cache_write_1h", "input"):
         values = [row[name] or 0 for row in calls]
-        axes.bar(times, values, width, bottom=floor, color=COLOURS[name], label=name)  # type: ignore[arg-type]
+        axes.bar(at, values, 1.0, bottom=floor, color=COLOURS[name], label=name)
         floor = [a + b for a, b in zip(floor, values, strict=True)]
     counts: dict[str, int] = {}
     for event, (marker, colour) in _MARKERS.items():
         hits = [n for n, row in enumerate(calls) if row["cache_event"] == event]
         counts[event] = len(hits)
+        places, tops = [at[n] for n in hits], [floor[n] for n in hits]
         if hits:
-            axes.scatter(
-                [times[n] for n in hits],  # type: ignore[arg-type]
-                [floor[n] for n in hits],
-                marker=marker,
-                color=colour,
-                label=event,
-                zorder=3,
-            )
-    axes.set(ylabel="tokens", title=f"Prompt cache of session {session[:8]}")
-    axes.tick_params(axis="x", labelrotation=30, labelsize=7)
-    axes.legend(fontsize=7, ncols=2)
+            axes.scatter(places, tops, marker=marker, color=colour, label=event, zorder=3)
+    top = max(floor, default=0) * 1.15 or 1
+    free = -1.0
+    for begin, end, seconds in pauses:
+        axes.axvspan(begin, end, color="#000000", alpha=0.12, linewidth=0)
+        if begin > free:  # no label over another
+            axes.text(begin, top, _length(seconds), fontsize=7, va="bottom")
+            free = begin + at[-1] / 15
+    axes.set(xlabel="calls in order; grey: a pause longer than the cache lives", ylabel="tokens")
+    axes.set_ylim(0, top)
+    axes.set_title(f"Prompt cache of session {session[:8]}", pad=18)
+    axes.set_xticks([])
+    _thousands(axes.yaxis)
+    _legend(figure, axes, ax, 5)
     told = ", ".join(f"{count} {event}" for event, count in counts.items() if count)
-    return _told(figure, f"Cache reads and writes of {len(calls)} calls: {told or 'all hits'}.")
+    return _told(
+        figure,
+        f"Cache reads and writes of {len(calls)} calls with {len(pauses)} long pauses: "
+        f"{told or 'all hits'}.",
+    )
+
+
+def _spread(calls: list[dict[str, Any]]) -> tuple[list[float], list[tuple[float, float, float]]]:
+    """Return each call's place, and (begin, end, seconds) of each pause over the cache's life."""
+    band = max(2.0, len(calls) / 40)
+    places, pauses, at = [], [], 0.0
+    for number, row in enumerate(calls):
+        before = calls[number - 1] if number else None
+        if before is not None:
+            gap = (row["time_first"] - before["time_first"]) / 1000
+            if gap > (3600 if before["cache_write_1h"] else 300):
+                pauses.append((at + 0.5, at + 0.5 + band, gap))
+                at += band
+        at += 1.0
+        places.append(at)
+    return places, pauses
+
+
+def _length(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _calls(f: Frames, session: str) -> list[dict[str, Any]]:
@@ -166,17 +215,6 @@ def _calls(f: Frames, session: str) -> list[dict[str, Any]]:
         for row in f.load.rows("calls")
         if row["session_id"] == session and row["agent_id"] == "main" and row["time_first"]
     ]
-
-
-def _when(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _width(times: list[datetime]) -> float:
-    """Return a bar width in days: a 120th of the span, at least two seconds."""
-    if len(times) < 2:
-        return 1 / 1440
-    return max(2 / 86_400, (max(times) - min(times)).total_seconds() / 86_400 / 120)
 
 
 def carry(f: Frames, session: str | None = None, top: int = 20, ax: Axes | None = None) -> Figure:
@@ -199,7 +237,7 @@ def carry(f: Frames, session: str | None = None, top: int = 20, ax: Axes | None 
     said = [names.get((name, item.block["tool_use_id"]), "") for _, item, name in chosen]
     axes.set_yticks(places, said, fontsize=7)
     axes.set(xlabel="US dollars", title="What tool results cost after they were read")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower right")
     total = sum(usd for usd, _, _ in items)
     return _told(
         figure, f"The {len(chosen)} dearest of {len(items)} results, ${total:,.2f} in all."
@@ -249,11 +287,15 @@ def compare(f: Frames, by: str = "model") -> Figure:
     figure, axes = _canvas(None, 9.0, 3.2)
     figure.delaxes(axes)
     panels = (
-        ("US dollars per call", [_mean([r["usd_recorded"] for r in groups[n]]) for n in names]),
-        ("largest context, tokens", [max(r["context"] for r in groups[n]) for n in names]),
-        ("calls that hit the cache", [_hits(groups[n]) for n in names]),
+        (
+            "mean cost of a call",
+            "US dollars",
+            [_mean([r["usd_recorded"] for r in groups[n]]) for n in names],
+        ),
+        ("largest context", "tokens", [max(r["context"] for r in groups[n]) for n in names]),
+        ("calls that hit the cache", "%", [100 * _hits(groups[n]) for n in names]),
     )
-    for number, (title, values) in enumerate(panels, 1):
+    for number, (title, unit, values) in enumerate(panels, 1):
         panel = figure.add_subplot(1, 3, number)
         panel.barh(range(len(names)), values, color="#0072B2")
         panel.set_yticks(range(len(names)), names if number == 1 else [""] * len(names), fontsize=7)
@@ -261,6 +303,11 @@ def compare(f: Frames, by: str = "model") -> Figure:
         panel.set_title(title, fontsize=9)
         panel.tick_params(axis="x", labelsize=7)
         panel.locator_params(axis="x", nbins=4)
+        if unit == "%":
+            panel.set_xlim(0, 100)
+        panel.set_xlabel(unit, fontsize=8)
+        if unit == "tokens":
+            _thousands(panel.xaxis)
     return _told(figure, f"{len(names)} values of {by} compared: {', '.join(names)}.")
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_kernel.core.prices import Modifiers, Rates, rates
-from agent_kernel.frames.ledger import BUCKETS, Call
+from agent_kernel.core.prices import Modifiers, Rates
+from agent_kernel.frames.ledger import Call
+from agent_kernel.frames.rates import RateShelf
 
 _STANDARD = (None, "", "standard", "default", "not_available", "auto")
 
@@ -28,14 +29,17 @@ class Used:
 class PriceBook:
     """Rates by (model, day, tier): a person's rows first, then the table package."""
 
-    def __init__(self, own: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self, own: Sequence[Mapping[str, Any]] = (), shelf: RateShelf | None = None
+    ) -> None:
         self._own = [_own_rates(row) for row in own]
+        self._shelf = shelf or RateShelf()
         self.used: dict[str, Used] = {}
         self.unpriced: dict[str, int] = {}
 
     def copy(self) -> PriceBook:
         """Return a book with the same rates that counts its own use."""
-        made = PriceBook()
+        made = PriceBook(shelf=self._shelf)
         made._own = self._own
         return made
 
@@ -45,18 +49,22 @@ class PriceBook:
         for call in calls:
             model = call.row["model"]
             found, why = self._find(model, call)
-            total = sum(call.tokens().values())
+            total = call.context + (call.output or 0)
             if found is None:
                 self.unpriced[model or ""] = self.unpriced.get(model or "", 0) + total
                 _note(issues, call, why or "unknown_model", model)
                 continue
-            missing = self._apply(call, found)
-            if missing:
-                self.unpriced[model] = self.unpriced.get(model, 0) + missing
+            call.price_id, call.rates = found.price_id, found
+            call.usd_recorded = _whole(call, found)
+            if call.usd_recorded is None:
+                self.unpriced[model] = self.unpriced.get(model, 0) + _missing(call, found)
                 _note(issues, call, "no_rate", model)
-            used = self.used.setdefault(found.price_id, Used(found))
+            used = self.used.get(found.price_id)
+            if used is None:
+                used = self.used[found.price_id] = Used(found)
             used.calls += 1
             used.tokens += total
+        self._shelf.keep()
         return list(issues.values())
 
     def _find(self, model: str | None, call: Call) -> tuple[Rates | None, str | None]:
@@ -67,6 +75,7 @@ class PriceBook:
         own = [one for one in self._own if one.model == model and _holds(one, when, context)]
         if own:
             return max(own, key=lambda one: (str(one.valid_from or ""), one.tier_above)), None
+        rates = self._shelf.rates
         found = rates(model, when, context, modifiers)
         if found is not None:
             return found, None
@@ -75,27 +84,6 @@ class PriceBook:
         known = when is None and rates(model, datetime.now(UTC), context) is not None
         return None, "no_rate" if known else "unknown_model"
 
-    def _apply(self, call: Call, found: Rates) -> int:
-        """Set the dollars of one call and return its tokens that have no rate."""
-        tokens = call.tokens()
-        missing = sum(n for name, n in tokens.items() if n and getattr(found, name) is None)
-        part = {name: _dollars(tokens[name], getattr(found, name)) for name in BUCKETS}
-        writes = [part["cache_write_5m"], part["cache_write_1h"]]
-        server = 0.0
-        if call.searches:
-            server = call.searches * (found.web_search or 0.0) / 1e3
-        call.price_id = found.price_id
-        call.usd = {
-            "input": part["input"],
-            "output": part["output"],
-            "cache_write": None if None in writes else sum(one or 0.0 for one in writes),
-            "cache_read": part["cache_read"],
-            "server": server,
-        }
-        values = list(call.usd.values())
-        call.usd_recorded = None if None in values else sum(one or 0.0 for one in values)
-        return missing
-
     def rates_of(self, price_id: str) -> Rates:
         """Return the rates behind a price id that was used."""
         return self.used[price_id].rates
@@ -103,6 +91,46 @@ class PriceBook:
 
 def _when(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def parts(call: Call) -> dict[str, float | None]:
+    """Return the dollars of a priced call: input, output, cache_write, cache_read, server.
+
+    A part whose tokens have no rate is None; a call without rates has no parts.
+    """
+    rates: Rates | None = call.rates
+    if rates is None:
+        return {}
+    part = {name: _dollars(n, getattr(rates, name)) for name, n in call.tokens().items()}
+    writes = [part.pop("cache_write_5m"), part.pop("cache_write_1h")]
+    return {
+        "input": part["input"],
+        "output": part["output"],
+        "cache_write": None if None in writes else sum(one or 0.0 for one in writes),
+        "cache_read": part["cache_read"],
+        "server": (call.searches or 0) * (rates.web_search or 0.0) / 1e3,
+    }
+
+
+def _whole(call: Call, rates: Rates) -> float | None:
+    """Return the dollars of a call, None when tokens of it have no rate: the sum of its parts."""
+    total = 0.0
+    for tokens, rate in (
+        (call.input, rates.input),
+        (call.output, rates.output),
+        (call.cache_write_5m, rates.cache_write_5m),
+        (call.cache_write_1h, rates.cache_write_1h),
+        (call.cache_read, rates.cache_read),
+    ):
+        if tokens:
+            if rate is None:
+                return None
+            total += tokens * rate / 1e6
+    return total + (call.searches or 0) * (rates.web_search or 0.0) / 1e3
+
+
+def _missing(call: Call, rates: Rates) -> int:
+    return sum(n for name, n in call.tokens().items() if n and getattr(rates, name) is None)
 
 
 def _dollars(tokens: int, rate: float | None) -> float | None:

@@ -21,6 +21,7 @@ from agent_kernel.guard.render import html
 
 Row = dict[str, Any]
 TOP_SESSIONS = 30
+WORDY = 32  # characters beyond which a cell is text that wants room on a narrow screen
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8881}
 *{box-sizing:border-box}
@@ -31,7 +32,10 @@ ol.lead{font-size:1.05rem;padding-left:1.4rem}ol.lead li{margin:.5rem 0}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 tbody tr:nth-child(even){background:var(--soft)}
-figure{margin:1rem 0}img{max-width:100%;height:auto;background:#fff;border-radius:4px}
+td:not(.n),th:not(.n){min-width:5.5rem;overflow-wrap:anywhere}td.w{min-width:13rem}
+figure{margin:1rem 0;overflow-x:auto}figcaption{position:sticky;left:0}
+img{display:block;width:100%;min-width:36rem;max-width:50rem;height:auto;background:#fff;
+border-radius:4px}
 figcaption,.note{font-size:.8rem;opacity:.8}code{font-size:.9em;word-break:break-all}
 """
 
@@ -108,7 +112,8 @@ def _others(f: Frames, usd: float) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: set[int]) -> str:
     def cell(tag: str, at: int, value: Any) -> str:
-        mark = " class='n'" if at in numbers else ""
+        long = tag == "td" and len(str(value)) > WORDY
+        mark = " class='n'" if at in numbers else " class='w'" if long else ""
         return f"<{tag}{mark}>{html(str(value))}</{tag}>"
 
     head = "".join(cell("th", at, value) for at, value in enumerate(heads))
@@ -205,28 +210,18 @@ def _costs(found: Sequence[Cost]) -> str:
 
 def _sessions(f: Frames, *, text: bool) -> str:
     rows = sorted(f.load.rows("sessions"), key=lambda row: -(row["usd_recorded"] or 0.0))
-    heads = [
-        "session",
-        "project",
-        "harness",
-        "calls",
-        "turns",
-        "compactions",
-        "peak",
-        "$",
-        "best $",
-    ]
+    heads = "session,$,best $,calls,turns,compactions,peak,project,harness".split(",")
     cells = []
     for row in rows[:TOP_SESSIONS]:
         where = str(row["cwd"] or "")
-        cell = [row["session_id"][:13], where if text else PurePath(where).name, row["harness"]]
+        cell = [row["session_id"][:8], _usd(row["usd_recorded"]), _usd(row["usd_best"])]
         cell += [f"{row[name]:,}" for name in ("calls", "turns", "compactions")]
-        cell += [f"{row['context_peak'] or 0:,}", _usd(row["usd_recorded"]), _usd(row["usd_best"])]
-        cells.append([*cell, row["title"] or ""] if text else cell)
+        cell += [f"{row['context_peak'] or 0:,}", where if text else PurePath(where).name]
+        cells.append([*cell, row["harness"], *([row["title"] or ""] if text else [])])
     if text:
         heads.append("title")
     more = f"<p class='note'>{min(len(rows), TOP_SESSIONS)} of {len(rows)} sessions.</p>"
-    return "<h2>Dearest sessions</h2>" + _table(heads, cells, set(range(3, 9))) + more
+    return "<h2>Dearest sessions</h2>" + _table(heads, cells, set(range(1, 7))) + more
 
 
 def _pictures(f: Frames) -> list[str]:
@@ -246,7 +241,7 @@ def _figure(f: Frames, name: str, *of: str) -> str:
     drawn = PICTURES[name](f, *of)
     out = io.BytesIO()
     FigureCanvasAgg(drawn)
-    drawn.savefig(out, format="png", dpi=100)
+    drawn.savefig(out, format="png", dpi=130)
     data = base64.b64encode(out.getvalue()).decode("ascii")
     alt = html(str(vars(drawn)["alt"]))
     return (
@@ -260,10 +255,10 @@ def _issues(f: Frames, *, text: bool) -> str:
     for row in f.load.rows("issues"):
         groups[row["code"], row["severity"]].append(row)
     rows = [
-        (code, severity, f"{len(held):,}", held[0]["message"] if text else "")
+        (code, severity, f"{len(held):,}", *([held[0]["message"]] if text else []))
         for (code, severity), held in groups.items()
     ]
     if not rows:
         return "<h2>Findings about the files</h2><p>none</p>"
-    heads = ("code", "severity", "times", "first")
+    heads = ("code", "severity", "times", *(["first"] if text else []))
     return "<h2>Findings about the files</h2>" + _table(heads, rows, {2})

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_kernel.core.messages import Usage
-from agent_kernel.core.usage import cost
+from agent_kernel.core.prices import rates
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
 
 _TOLD = ("action", "tool", "text", "model", "stop_reason", "seconds", "error")
-_SPENT = ("input", "output", "read", "write_5m", "write_1h")
+_SPENT = {
+    "input": "input",
+    "output": "output",
+    "cache_read": "read",
+    "cache_write_5m": "write_5m",
+    "cache_write_1h": "write_1h",
+}
 
 
 def build(load: Load) -> Columns:
@@ -30,17 +35,22 @@ def build(load: Load) -> Columns:
 
 
 def _row(session: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    spent = Usage(*(data.get(name) for name in _SPENT))
-    usd = None if data.get("error") else cost(str(data.get("model")), spent)
+    spent = {name: data.get(given) for name, given in _SPENT.items()}
     return {
         "session_id": session,
         "request": data.get("node"),
         "n": data.get("attempt"),
         "tools": data.get("block"),
         "input": data.get("given"),
-        "input_tokens": spent.input,
-        "output_tokens": spent.output,
-        "cache_read": spent.cache_read,
-        "cost": usd,
+        "input_tokens": spent["input"],
+        "output_tokens": spent["output"],
+        "cache_read": spent["cache_read"],
+        "cost": None if data.get("error") else _dollars(str(data.get("model")), spent),
         **{name: data.get(name) for name in _TOLD},
     }
+
+
+def _dollars(model: str, spent: Mapping[str, int | None]) -> float | None:
+    tokens = {name: count or 0 for name, count in spent.items()}
+    found = rates(model, None, sum(tokens.values()) - tokens["output"])
+    return None if found is None else found.dollars(tokens)

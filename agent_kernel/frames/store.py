@@ -5,7 +5,7 @@ May not derive anything: it concatenates columns and remembers which file a row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -17,6 +17,7 @@ from agent_kernel.frames.stamp import Stamp, grown, stamp_of
 from agent_kernel.frames.workers import Parts, read_all
 
 EVERYTHING = frozenset(PARTS)
+_ISSUE = ("code", "file", "offset", "bytes", "message", "sample")
 TEXT = frozenset(["givens"])  # what a cache may not hold
 
 
@@ -26,6 +27,7 @@ class Held:
 
     stamp: Stamp | None
     parts: Parts = field(default_factory=dict)
+    noticed: Columns = field(default_factory=dict)  # issues seen while other parts were read
 
 
 class Shelf(Protocol):
@@ -83,6 +85,7 @@ class Store:
         for (_, held), parts in zip(
             todo, read_all(jobs, missing, self._workers, meanwhile), strict=True
         ):
+            held.noticed = parts.get("issues") or {}
             for name in missing:
                 held.parts[name] = parts.get(name) or {one: [] for one in PARTS[name]}
         self._begun = True
@@ -171,13 +174,23 @@ class Store:
     def issues(self) -> list[dict[str, Any]]:
         """Return the findings of the walk and of the readers, in file order."""
         part = self.part("issues")
-        names = ("code", "file", "offset", "bytes", "message", "sample")
-        rows = [
-            dict(zip(names, values, strict=True))
-            for values in zip(*(part[name] for name in names), strict=True)
-        ]
+        rows = [dict(zip(_ISSUE, values, strict=True)) for values in _values(part)]
         for row in rows:
             row["path"] = self.files[row["file"]].path
+        return [*self._found, *self._damaged(), *rows]
+
+    def noticed(self) -> list[dict[str, Any]]:
+        """Return the findings known so far: when only tokens were read, those on the way to them.
+
+        No byte is read for it.
+        """
+        if self.live or all("issues" in self._known(file).parts for file in self.files):
+            return self.issues()
+        rows = []
+        for file in self.files:
+            columns = self._held[file.path].noticed
+            columns = {**columns, "file": [file.id] * len(columns.get("code", ()))}
+            rows += [dict(zip(_ISSUE, values, strict=True)) for values in _values(columns)]
         return [*self._found, *self._damaged(), *rows]
 
     def _damaged(self) -> list[dict[str, Any]]:
@@ -191,6 +204,10 @@ class Store:
     def bytes(self) -> int:
         """The size of all files on disk."""
         return sum(Path(file.path).stat().st_size for file in self.files if file.path)
+
+
+def _values(columns: Columns) -> Iterator[tuple[Any, ...]]:
+    return zip(*(columns.get(name, ()) for name in _ISSUE), strict=True)
 
 
 def _cut_torn(columns: Columns, whole: int) -> None:

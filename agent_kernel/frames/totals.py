@@ -15,6 +15,7 @@ from typing import Any
 from agent_kernel.frames.ledger import BUCKETS, Call, Ledger, collect
 from agent_kernel.frames.output import best_output, bounds, judge
 from agent_kernel.frames.pricing import PriceBook
+from agent_kernel.frames.rates import RateShelf
 from agent_kernel.frames.store import Store
 
 BY = ("model", "day", "session", "agent_kind", "project")
@@ -29,11 +30,13 @@ class Priced:
     issues: list[dict[str, Any]]
 
 
-def priced(store: Store, prices: Sequence[Mapping[str, Any]] = ()) -> Priced:
+def priced(
+    store: Store, prices: Sequence[Mapping[str, Any]] = (), shelf: RateShelf | None = None
+) -> Priced:
     """Return the calls of a store, judged and priced once."""
     ledger = collect(store.part("usages"))
     judge(ledger.calls)
-    book = PriceBook(prices)
+    book = PriceBook(prices, shelf)
     issues = [*ledger.issues, *book.price(ledger.calls)]
     for call in ledger.calls:
         call.usd_best = dollars_with(book, call, best_output(call))
@@ -70,7 +73,7 @@ def totals(
         groups[keys(call)].append(call)
     rows = [{**_named(by, key), **_sum(group, rule)} for key, group in groups.items()]
     rows.sort(key=lambda row: (-(row["usd"] or 0.0), -row["calls"], str(row)))
-    issues = Counter(row["code"] for row in [*store.issues(), *found.issues])
+    issues = Counter(row["code"] for row in [*store.noticed(), *found.issues])
     return {
         "schema": 1,
         "rule": rule,

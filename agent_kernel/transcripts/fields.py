@@ -20,6 +20,8 @@ def text(value: Any) -> str | None:
 
 def count(value: Any) -> int | None:
     """Return `value` as a count of tokens, bytes or items; None when it is not one."""
+    if type(value) is int:  # nearly all are, and there are many
+        return value if 0 <= value < _LIMIT else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LIMIT:
         return None
     return int(value)

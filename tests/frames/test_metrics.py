@@ -9,6 +9,7 @@ import pytest
 from agent_kernel import frames, transcripts
 from agent_kernel.frames import metrics
 from agent_kernel.frames.lanes import lanes
+from agent_kernel.frames.pricing import parts
 from agent_kernel.testing import shapes
 from agent_kernel.testing.script import Script, said, use
 
@@ -60,8 +61,8 @@ def test_blocks_and_the_unexplained_rest_are_the_input_side_dollars(name, tmp_pa
         carried = sum(item.first_usd + item.later_usd for item in lane.items)
         paid = sum(
             step.placed.call.usd_recorded
-            - step.placed.call.usd["output"]
-            - step.placed.call.usd["server"]
+            - parts(step.placed.call)["output"]
+            - parts(step.placed.call)["server"]
             for step in steps
         )
         assert carried + sum(step.loose_usd for step in steps) == pytest.approx(paid, abs=1e-9)
@@ -85,7 +86,7 @@ def test_dollars_are_conserved_over_random_sessions(tmp_path):
         carried = sum(item.first_usd + item.later_usd for item in lane.items)
         loose = sum(step.loose_usd for step in lane.steps)
         paid = sum(
-            step.placed.call.usd_recorded - step.placed.call.usd["output"] for step in lane.steps
+            step.placed.call.usd_recorded - parts(step.placed.call)["output"] for step in lane.steps
         )
         assert carried + loose == pytest.approx(paid, abs=1e-9)
 
