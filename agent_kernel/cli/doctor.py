@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+import agent_kernel.frames.detect as detect
 from agent_kernel.frames import load
 from agent_kernel.frames.scan import walk
 from agent_kernel.transcripts import doctor
@@ -26,4 +27,4 @@ def main(args: argparse.Namespace) -> int:
     if not args.files:
         sys.stderr.write("agent-kernel doctor: no session file was found there\n")
         return 2
-    return doctor.main(args, load)
+    return doctor.main(args, load, lambda f: detect.table(f.load))

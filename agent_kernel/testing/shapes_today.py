@@ -110,3 +110,16 @@ def compaction_by_hand_and_resume(folder: Path) -> Expected:
         "compactions": {"kind": ["manual"], "post_meta": [90], "hidden": [1]},
     }
     return expected(_A, _A, tables=tables)
+
+
+def preserved_name_without_its_record(folder: Path) -> Expected:
+    """A compaction names a kept message that is nowhere in the file."""
+    s = Script(version=_VERSION)
+    s.user("first")
+    s.answer(1, [said("One.")], _A, stop="end_turn")
+    names = {"uuids": ["nowhere"], "allUuids": ["nowhere"], "anchorUuid": f"{s.session[:8]}-000003"}
+    s.boundary("auto", 500, preservedMessages=names)
+    s.summary()
+    s.answer(2, [said("Two.")], _A, stop="end_turn")
+    s.write(folder)
+    return expected(_A, _A, issues={"preserved_missing": 1})

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.validate import validate_messages
+from agent_kernel.transcripts.habits import habits
 from agent_kernel.transcripts.jsonl import parsed
 from agent_kernel.transcripts.rebuild import messages
 from agent_kernel.transcripts.repair import CODES, repair
@@ -44,6 +45,7 @@ class Tables(Protocol):
 
 
 Load = Callable[[str], Tables]
+Detect = Callable[[Any], list[Report]]  # the detectors of frames: rows of code, where, evidence
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repair", metavar="OUT", help="write a repaired copy here; one file only")
 
 
-def main(args: argparse.Namespace, load: Load) -> int:
+def main(args: argparse.Namespace, load: Load, detect: Detect | None = None) -> int:
     """Print findings; return 0, 1 with any finding but info, 2 when nothing is readable."""
     try:
-        reports = [examine(path, load(path)) for path in args.files]
+        reports = [examine(path, load(path), detect) for path in args.files]
         if args.repair:
             reports[0]["repair"] = _repaired(args.files, args.repair, load)
     except (OSError, ValueError) as error:
@@ -71,8 +73,12 @@ def main(args: argparse.Namespace, load: Load) -> int:
     return 1 if worse or failed else 0
 
 
-def examine(path: str, tables: Tables) -> Report:
-    """Return findings, walks, broken pairs, bytes by type, duplicates and the biggest lines."""
+def examine(path: str, tables: Tables, detect: Detect | None = None) -> Report:
+    """Return findings, walks, broken pairs, bytes by type, duplicates and the biggest lines.
+
+    Findings are what a reader stumbles over (severity loss, wrong, info) and what costs more than
+    it must (advice): the habits, and what `detect` finds.
+    """
     records = tables.columns("records")
     sessions = list(dict.fromkeys(records["session_id"]))
     walks = [tables.walk(name) for name in sessions]
@@ -81,7 +87,7 @@ def examine(path: str, tables: Tables) -> Report:
         "lines": len(records["record_id"]),
         "bytes": sum(records["bytes"]),
         "sessions": sessions,
-        "findings": _findings(tables),
+        "findings": [*_findings(tables), *_lost(walks), *_advice(tables, detect)],
         "chain": {
             "results": sum(walk.results for walk in walks),
             "official_lost": sum(walk.official_lost for walk in walks),
@@ -104,6 +110,37 @@ def _findings(tables: Tables) -> list[Report]:
         {"code": code, "severity": severity, "count": count, "first": first[code]}
         for (code, severity), count in counts.most_common()
     ]
+
+
+def _lost(walks: list[Walk]) -> list[Report]:
+    """Return what the official walk leaves out that ours keeps, and what both do."""
+    out = []
+    for code, severity, lost in (
+        ("lost_siblings", "info", sum(walk.official_lost for walk in walks)),
+        ("lost_results", "loss", sum(walk.ours_lost for walk in walks)),
+    ):
+        if lost:
+            said = f"{lost} results of calls on the chain are not on it"
+            first = f"{said} by the official walk" if code == "lost_siblings" else said
+            out.append({"code": code, "severity": severity, "count": lost, "first": first})
+    return out
+
+
+def _advice(tables: Tables, detect: Detect | None) -> list[Report]:
+    found: dict[str, list[Report]] = {}
+    for row in detect(tables) if detect else ():
+        found.setdefault(row["code"], []).append(row)
+    detected = [
+        {
+            "code": code,
+            "severity": "advice",
+            "count": len(rows),
+            "first": rows[0]["where"],
+            "evidence": list(rows[0]["evidence"])[:5],
+        }
+        for code, rows in found.items()
+    ]
+    return habits(tables.columns("tools"), tables.columns("calls")) + detected
 
 
 def pairs(path: str, walk: Walk) -> list[Report]:

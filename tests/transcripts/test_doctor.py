@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from agent_kernel import frames, transcripts
+from agent_kernel.cli import main
 from agent_kernel.testing import shapes
+from agent_kernel.testing.script import Buckets, Script, said, use
 from agent_kernel.transcripts import doctor
 from agent_kernel.transcripts.repair import CODES
 
@@ -78,3 +81,119 @@ def test_our_own_log_is_examined_and_not_repaired(tmp_path, capsys):
     code, said = run(capsys, str(path), "--repair", str(tmp_path / "x"))
     assert code == 2
     assert "only those are repaired" in said
+
+
+def advised(capsys, folder, script):
+    code, report = run(capsys, str(script.write(folder)))
+    return code, {one["code"]: one for one in report["findings"] if one["severity"] == "advice"}
+
+
+USED: Buckets = (3, 100, 200, 0, 1000)
+
+
+@pytest.mark.parametrize(
+    "query, better",
+    [
+        ("agent_kernel/core/log.py", "path"),
+        ("how does session.py open a log", "path"),
+        ("answer_open_calls", "symbol"),
+        ("openLog()", "symbol"),
+        ('"address already in use"', "text"),
+    ],
+)
+def test_a_concept_search_for_what_was_known_is_a_misuse_of_tiers(query, better, tmp_path, capsys):
+    s = Script()
+    s.user("look")
+    s.answer(1, [use("concept_search", 1, query=query)], USED)
+    s.result(1, "found")
+    s.answer(2, [said("done")], USED)
+    code, found = advised(capsys, tmp_path, s)
+    assert code == 1
+    assert found["tier_misuse"]["evidence"] == ["toolu_000001"]
+    assert better in found["tier_misuse"]["first"]
+
+
+def test_a_concept_looked_for_as_a_concept_and_a_text_by_grep_are_no_misuse(tmp_path, capsys):
+    s = Script()
+    s.user("look")
+    s.answer(1, [use("concept_search", 1, query="where are requests retried")], USED)
+    s.result(1, "found")
+    s.answer(2, [use("Grep", 2, pattern="open_log"), use("Read", 3, file_path="/a.py")], USED)
+    s.result(2, "x")
+    s.result(3, "x")
+    s.answer(3, [use("Bash", 4, command="cat a.py | wc -l; make test")], USED)
+    s.result(4, "3")
+    code, found = advised(capsys, tmp_path, s)
+    assert code == 0
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "command, tool",
+    [
+        ("cat a.py", "read"),
+        ("head -20 a.py", "read"),
+        ("sed -n 1,9p a.py", "read"),
+        ("sed -i s/a/b/ a.py", "edit"),
+        ("awk '{print}' a.py", "edit"),
+        ("cat > a.py << 'E'\nx\nE", "write"),
+        ("find . -name x", "glob"),
+        ("ls src", "glob"),
+        ("grep -r x .", "grep"),
+        ("rg x", "grep"),
+    ],
+)
+def test_a_shell_command_that_a_tool_does_is_flagged(command, tool, tmp_path, capsys):
+    s = Script()
+    s.user("look")
+    s.answer(1, [use("Bash", 1, command=command)], USED)
+    s.result(1, "x")
+    _, found = advised(capsys, tmp_path, s)
+    assert f"the {tool} tool" in found["shell_for_tool"]["first"]
+
+
+def test_a_call_repeated_three_times_is_flagged_unless_something_was_written(tmp_path, capsys):
+    s = Script()
+    s.user("look")
+    for number in (1, 2, 3):
+        s.answer(number, [use("Read", number, file_path="/a.py")], USED)
+        s.result(number, "x")
+    _, found = advised(capsys, tmp_path / "same", s)
+    assert found["repeated_call"]["evidence"] == ["toolu_000003"]
+    s = Script()
+    s.user("look")
+    for number in (1, 3, 5):
+        s.answer(number, [use("Read", number, file_path="/a.py")], USED)
+        s.result(number, "x")
+        s.answer(number + 1, [use("Edit", number + 1, file_path="/a.py", new=number)], USED)
+        s.result(number + 1, "x")
+    _, found = advised(capsys, tmp_path / "edited", s)
+    assert "repeated_call" not in found
+
+
+@pytest.mark.parametrize(
+    "shape, code",
+    [
+        ("cache-events", "cache_break"),
+        ("thrash-of-prefixes", "thrash"),
+        ("silent-drop", "silent_drop"),
+        ("parallel-results-as-siblings", "lost_siblings"),
+    ],
+)
+def test_what_costs_more_than_it_must_is_named(shape, code, tmp_path, capsys):
+    shapes.ALL[shape](tmp_path)
+    path = next(tmp_path.rglob("*.jsonl"))
+    main(["doctor", str(path), "--json"])
+    report = json.loads(capsys.readouterr().out)["files"][0]
+    assert code in {one["code"] for one in report["findings"]}
+
+
+def test_every_code_of_damage_has_its_shape():
+    known = {code for build in shapes.ALL.values() for code in issues_of(build)}
+    assert known >= CODES
+    assert len(shapes.ALL) >= 30
+
+
+def issues_of(build):
+    with tempfile.TemporaryDirectory() as folder:
+        return build(Path(folder)).issues
