@@ -339,10 +339,10 @@ async def query(
         if await _joined(session, agent.id, running, prompt):
             return result(session, agent.id)
     with driving(session, agent):
-        if prompt is not None:
-            start_turn(session, agent, prompt, **options)
-            await session.log.commit()
         try:
+            if prompt is not None:
+                start_turn(session, agent, prompt, **options)
+                await session.log.commit()
             while not isinstance(await advance(session, agent), End):
                 pass
         except asyncio.CancelledError:

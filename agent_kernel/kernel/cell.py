@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_kernel.core.events import PermissionMode
 from agent_kernel.core.messages import Json
-from agent_kernel.core.query import queue, start_turn
+from agent_kernel.core.query import interrupt, queue, start_turn
 from agent_kernel.core.session import Session
 from agent_kernel.kernel import build, filled, places, turns
 from agent_kernel.kernel.beside import to_background
@@ -183,6 +183,18 @@ async def _turn(bench: Workbench, asked: Asked, publisher: Publisher, *, resumed
     await bench.mcp.ready()
     session = bench.session
     built = bench.built(asked.options)
+    try:
+        return await _begun(bench, asked, publisher, built, resumed=resumed)
+    except asyncio.CancelledError:  # before its loop began: the loop closes the turn itself
+        if session.state(built.agent.id).turn_open:
+            interrupt(session, built.agent)
+        raise
+
+
+async def _begun(
+    bench: Workbench, asked: Asked, publisher: Publisher, built: build.Built, *, resumed: bool
+) -> Any:
+    session = bench.session
     if not resumed:
         _set_mode(session, _mode_of(bench, asked))
         start_turn(
