@@ -21,7 +21,7 @@ from agent_kernel.kernel.settings import Settings
 
 TOUR = "01_first_turn.ipynb"
 # What the tour does is allowed by name; its one write outside these rules is denied on purpose.
-ALLOW = '["Python", "Edit(notes.md)"]'
+ALLOW = '["Python", "Agent", "Edit(notes.md)"]'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
