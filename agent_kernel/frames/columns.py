@@ -5,8 +5,9 @@ May not hold anything else; schema.py reads it, and docs, help and empty tables 
 
 from __future__ import annotations
 
-# One column a line: name, dtype letter, unit or -, meaning. Dtypes: s text, i whole number,
-# f fraction, b yes/no, t time UTC, L list of text, c category.
+from agent_kernel.frames.columns_samples import SAMPLES
+
+# A line: name, dtype (s text i whole f fraction b yes/no t UTC L texts c category), unit, meaning.
 TABLES: dict[str, str] = {
     "sessions": """
 session_id s - the harness's own id
@@ -349,24 +350,7 @@ step i - step
 agent_id s - agent that asked for it
 began t - when the call began; missing = it never ran
 """,
-    "samples": """
-session_id s - session
-request i - seq of the request that was sent again
-n i - which answer
-action c - text tool error
-tool c - first tool it called
-tools i - calls in it
-input s - input of the first call, as sorted JSON
-text s - its text, at most 2,000 characters
-model c - model that answered
-stop_reason c - as recorded
-input_tokens i tokens uncached input
-output_tokens i tokens output
-cache_read i tokens cache read
-cost f dollars at list prices; missing = no price known
-seconds f seconds to the whole answer
-error s - why there is none
-""",
+    "samples": SAMPLES,
     "prices": """
 price_id s - key
 model c - model

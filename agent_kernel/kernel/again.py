@@ -13,12 +13,12 @@ from typing import Any
 
 from agent_kernel.core import replay
 from agent_kernel.core.agent import Agent
-from agent_kernel.core.edits import EditError, changed, target
 from agent_kernel.core.events import RequestContext, Sample
 from agent_kernel.core.messages import Json, Usage
 from agent_kernel.core.model import Done, ProviderError, Request
 from agent_kernel.core.session import Session
 from agent_kernel.core.surface import fold, merged
+from agent_kernel.kernel.edits import EditError, changed, target
 
 AT_ONCE = 4
 MOST = 100

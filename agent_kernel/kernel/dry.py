@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from agent_kernel.core.actions import Call
 from agent_kernel.core.calling import build as build_request
-from agent_kernel.core.events import ToolCall
 from agent_kernel.core.log import Log
 from agent_kernel.core.model import Request
 from agent_kernel.core.query import advance, next_action, start_turn
 from agent_kernel.core.session import Session
-from agent_kernel.kernel import build, pages, turns
+from agent_kernel.kernel import build, pages, panels, turns
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.running import display_of
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets import request as request_view
-from agent_kernel.widgets import stepper
 
 _ACTIONS = 10  # of a step before its request: drain, attach, compact
 
@@ -68,9 +66,6 @@ async def show_stop(
         first = turns.recorded(session)[-1].first
         display_of(bench, session, first, publisher).finish(update=False)
     await agent.refresh(session)
-    pages.show(publisher, stepper.view(next_action(session, agent), open_calls(session)))
-
-
-def open_calls(session: Session, agent: str = "main") -> dict[str, ToolCall]:
-    """Return the open calls of an agent by id."""
-    return {state.call.id: state.call for state in session.state(agent).open_calls}
+    action = next_action(session, agent)
+    made = await next_request(session, built, None) if isinstance(action, Call) else None
+    panels.stop(bench, publisher, action, request=made)

@@ -199,6 +199,7 @@ async def run_open(
     session, agent = bench.session, built.agent
     first = turns.recorded(session)[-1].first
     display = display_of(bench, session, first, publisher, agent.profile.window)
+    agent.early = agent.early and not breaks.set_in(session)  # each call begins where it may stop
     agent.on_stream = display.on_stream
     agent.on_progress = display.on_progress
     bench.display, bench.approver.guard = display, built.guard

@@ -18,6 +18,7 @@ from agent_kernel.widgets import (
     tasks,
     tree,
     turn,
+    xray,
 )
 from agent_kernel.widgets.doc import Block
 
@@ -34,5 +35,6 @@ ALL: dict[str, Callable[..., Sequence[Block]]] = {
     "compaction": compaction.view,
     "samples": samples.view,
     "tree": tree.view,
+    "xray": xray.view,
 }
 """Every view by name: its blocks become mimes through `bundle.of_blocks`."""

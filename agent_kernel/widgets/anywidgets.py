@@ -66,7 +66,8 @@ def approval_widget(card: Approval, on_message: OnMessage) -> Any:
 
 
 @cache
-def _answering() -> type[Any]:
+def answering() -> type[Any]:
+    """Return the base class of every widget, made at first use."""
     import anywidget  # noqa: PLC0415
     import traitlets  # noqa: PLC0415
 
@@ -98,7 +99,7 @@ def turn_class() -> type[Any]:
     """Return the class TurnWidget, made at first use."""
     import traitlets  # noqa: PLC0415
 
-    class TurnWidget(_answering()):  # type: ignore[misc]
+    class TurnWidget(answering()):  # type: ignore[misc]
         """The live view of one turn."""
 
         _esm = esm("turn")
@@ -122,7 +123,7 @@ def turn_class() -> type[Any]:
 def approval_class() -> type[Any]:
     """Return the class ApprovalWidget, made at first use."""
 
-    class ApprovalWidget(_answering()):  # type: ignore[misc]
+    class ApprovalWidget(answering()):  # type: ignore[misc]
         """The live card of one approval."""
 
         _esm = esm("approval")
@@ -142,7 +143,7 @@ def approval_class() -> type[Any]:
 def tasks_class() -> type[Any]:
     """Return the class TasksWidget, made at first use."""
 
-    class TasksWidget(_answering()):  # type: ignore[misc]
+    class TasksWidget(answering()):  # type: ignore[misc]
         """The live task panel: it is changed after its cell ended, too."""
 
         _esm = esm("tasks")

@@ -99,7 +99,7 @@ def _path(call: Call) -> str:
 
 def _exact(call: Call) -> tuple[Shown, dict[str, str], str]:
     """Return the exact text in its parts, what Edit… opens, and the size when it was folded."""
-    text, field = _text(call.call.name, call.input)
+    text, field = whole(call.call.name, call.input)
     shown = fold(text)
     note = f"{len(text):,} characters" if shown["hidden"] else ""
     return shown, {"field": field, "text": text.encode("utf-8", "replace").decode()}, note
@@ -107,10 +107,10 @@ def _exact(call: Call) -> tuple[Shown, dict[str, str], str]:
 
 def exact(name: str, given: Json) -> Line:
     """Return the exact text of a call: its command or code, else its whole input as JSON."""
-    return hidden.spans(_text(name, given)[0])
+    return hidden.spans(whole(name, given)[0])
 
 
-def _text(name: str, given: Json) -> tuple[str, str]:
+def whole(name: str, given: Json) -> tuple[str, str]:
     """Return the exact text of a call and the input field it is, "" for the whole input."""
     main = main_field(name, given)
     alone = main is not None and len([v for v in given.values() if v is not None]) == 1

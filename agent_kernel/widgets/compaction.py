@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import agent_kernel.widgets.context as context
 import agent_kernel.widgets.hidden as hidden
+import agent_kernel.widgets.said as said
 import agent_kernel.widgets.units as units
 from agent_kernel.core.events import (
     Attachment,
@@ -18,8 +20,11 @@ from agent_kernel.core.events import (
     CompactionSummary,
     CompactionUndo,
     Event,
+    RequestHeader,
 )
-from agent_kernel.core.messages import text_of
+from agent_kernel.core.messages import dumps, text_of
+from agent_kernel.core.surface import fold
+from agent_kernel.core.usage import estimate, event_tokens
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -35,6 +40,7 @@ from agent_kernel.widgets.doc import (
 )
 from agent_kernel.widgets.turnview import Line
 
+LARGEST = 3
 _WHY = {
     "soft": "over the soft mark",
     "hard": "over the hard mark",
@@ -145,7 +151,9 @@ def _cost(own: Sequence[Event], end: CompactionEnd | None) -> list[tuple[str, Li
     if call is not None or rewrite is not None:
         tokens = cost.get("rewrite_tokens")
         size = f" {tokens:,} cached tokens" if isinstance(tokens, int) else ""
-        parts = [f"summary call {_usd(call)}", f"rewriting{size} {_usd(rewrite)}"]
+        asked = any(isinstance(event, CompactionSummary) for event in own)
+        parts = [f"summary call {_usd(call)}"] if asked else []
+        parts.append(f"rewriting{size} {_usd(rewrite)}")
         out.append(("Cost", text(", ".join(parts))))
     elif any(isinstance(event, CompactionSummary) for event in own):
         out.append(("Cost", text("price unknown")))
@@ -177,4 +185,106 @@ def _now_read(own: Sequence[Event]) -> list[Block]:
             size = units.count(event.usage.output or 0, "token")
             body = Prose(hidden.output(event.text))
             out.append(Fold(text(f"Summary the model wrote, {size}"), (body,)))
+    return out
+
+
+# ---- the widget's state ----------------------------------------------------------------------
+
+
+def state(
+    events: Sequence[Event], compaction_id: str | None = None, *, live: bool = True
+) -> dict[str, Any]:
+    """Return what the widget draws of one compaction, the last one unless named.
+
+    `rows` are (letter, source, tokens before, after, events hidden); their sums are the tokens the
+    compaction's own events say. Raises KeyError naming the compactions there are.
+    """
+    known = ids(events)
+    wanted = compaction_id or (known[-1] if known else "")
+    if wanted not in known:
+        raise KeyError(f"no compaction {wanted!r}; the log holds {', '.join(known) or 'none'}")
+    own = [event for event in events if _belongs(event, wanted)]
+    start = next(event for event in own if isinstance(event, CompactionStart))
+    end = next((event for event in own if isinstance(event, CompactionEnd)), None)
+    undone = any(isinstance(event, CompactionUndo) for event in own)
+    done = end is not None and end.status == "committed"
+    before, after = start.tokens.get("pre"), end.tokens.get("post") if end is not None else None
+    rows, folds = sources(events, start, end) if done else ([], [])
+    commands = [f"%agent undo compaction {wanted}", f'%agent recall {wanted} contains="TEXT"']
+    return {
+        "state": "compaction",
+        "id": wanted,
+        "live": live and done and not undone,
+        "undone": undone,
+        "glyph": "ok" if done else "err" if end is not None and end.status == "failed" else "off",
+        "word": end.status if end is not None else "not ended",
+        "title": _title(start, end),
+        "note": _note(start),
+        "before": before if isinstance(before, int) else sum(row[2] for row in rows),
+        "after": after if isinstance(after, int) else sum(row[3] for row in rows),
+        "rows": rows,
+        "pairs": [list(pair) for pair in (*_hidden(own), *_cost(own, end), *_dropped(end))],
+        "folds": [*folds, *_read(own)],
+        "commands": commands if done else ["%agent compact", "%agent context"],
+    }
+
+
+def sources(
+    events: Sequence[Event], start: CompactionStart, end: CompactionEnd | None
+) -> tuple[list[list[Any]], list[dict[str, Any]]]:
+    """Return tokens by source before and after, and the hidden events, the largest first."""
+    until = end.seq if end is not None else start.seq
+    pre, post = start.tokens.get("pre"), end.tokens.get("post") if end is not None else None
+    was = _parts([event for event in events if event.seq < start.seq], start.agent, pre)
+    now = _parts([event for event in events if event.seq <= until], start.agent, None)
+    fixed = [part for part in was if part.seq is None]
+    rest = [part for part in now if part.seq is not None]
+    left_for = max(0, post - sum(p.tokens for p in fixed)) if isinstance(post, int) else None
+    now = [*fixed, *context.scaled(rest, left_for)]  # system and tools are what they were
+    left = {part.seq for part in now}
+    gone = [part for part in was if part.seq is not None and part.seq not in left]
+    rows = [
+        [letter, name, _sum(was, letter), _sum(now, letter), sum(p.source == letter for p in gone)]
+        for letter, name in context.SOURCES.items()
+        if any(part.source == letter for part in (*was, *now))
+    ]
+    largest = sorted(gone, key=lambda part: -part.tokens)
+    shown = [[part.what, str(part.seq), f"{part.tokens:,}"] for part in largest[:LARGEST]]
+    if len(largest) > LARGEST:
+        rest = largest[LARGEST:]
+        shown.append([f"{len(rest):,} more", "", f"{sum(part.tokens for part in rest):,}"])
+    meta = units.count(len(gone), "event")
+    return rows, [{"title": "Hidden, largest first", "meta": meta, "rows": shown, "line": []}]
+
+
+def _parts(events: Sequence[Event], agent: str, total: object) -> list[context.Part]:
+    """Return the blocks the model saw after `events`, scaled to the tokens that were counted."""
+    header = next((e for e in reversed(events) if isinstance(e, RequestHeader)), None)
+    made = [context.Part(said.kind(n), said.words(n), event_tokens(n), n.seq)
+            for n in fold(events, agent).nodes]  # fmt: skip
+    if header is not None:
+        tools = estimate(sum(len(dumps(tool)) for tool in header.tools))
+        system = estimate(sum(len(part["text"]) for part in header.system))
+        made += [context.Part("T", "tools", tools), context.Part("S", "system", system)]
+    return context.scaled(made, total if isinstance(total, int) else None)
+
+
+def _sum(parts: Sequence[context.Part], letter: str) -> int:
+    return sum(part.tokens for part in parts if part.source == letter)
+
+
+def _read(own: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return what the model reads now, and the summary it wrote, as folds of exact text."""
+    out: list[dict[str, Any]] = []
+    for event in own:
+        if isinstance(event, Attachment):
+            line = hidden.spans(text_of(event.content)[:20_000])
+            title = f"What the model now reads: {hidden.one_line(event.label)}"
+            out.append({"title": title, "meta": "", "rows": None, "line": line})
+        elif isinstance(event, CompactionSummary) and event.text:
+            size = units.count(event.usage.output or 0, "token")
+            line = hidden.spans(event.text[:20_000])
+            out.append(
+                {"title": "Summary the model wrote", "meta": size, "rows": None, "line": line}
+            )
     return out

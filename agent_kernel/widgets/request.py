@@ -9,6 +9,7 @@ import difflib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import agent_kernel.widgets.hidden as hidden
 import agent_kernel.widgets.said as said
@@ -29,6 +30,7 @@ from agent_kernel.widgets.doc import (
     code,
     text,
 )
+from agent_kernel.widgets.turnview import Line
 
 TEXT_CHARS = 4_000
 RAW_CHARS = 200_000
@@ -166,6 +168,44 @@ def difference(
             Fold(text(f"{units.count(len(rows), 'changed line')}"), (Diff(rows),), open=True)
         )
     return [title, *lines, _sizes(found)]
+
+
+def difference_state(
+    before: Request,
+    after: Request,
+    *,
+    labels: tuple[str, str],
+    cause: str = "",
+    dollars: str = "",
+) -> dict[str, Any]:
+    """Return what the widget draws of two requests: sizes, byte, cause, the text around, rows."""
+    found = compare(before, after)
+    more = len(after.messages) - len(before.messages)
+    same = "the same bytes" if not more else f"the same prefix, {units.count(more, 'message')} more"
+    facts: list[tuple[str, Line]] = []
+    if found.layer:
+        where = f", message {found.message}" if found.message is not None else ""
+        facts.append(("Where", text(f"{found.layer}{where}")))
+        facts.append(("Cause", text(cause or "other content in the same place")))
+    around: list[list[str]] = []
+    if found.byte is not None:
+        for label, request in zip(labels, (before, after), strict=True):
+            body, at = request.prefix, found.byte
+            pieces = (body[max(0, at - AROUND) : at], body[at : at + AROUND])
+            around.append([label, *(hidden.one_line(p.decode("utf-8", "replace")) for p in pieces)])
+    return {
+        "state": "difference",
+        "title": f"Request {labels[0]} against {labels[1]}",
+        "note": "" if found.layer else same,
+        "byte": found.byte,
+        "same": found.same,
+        "rewritten": found.rewritten,
+        "dollars": dollars,
+        "facts": facts,
+        "around": around,
+        "rows": list(_rows(before, after)) if found.layer else [],
+        "commands": [f"%agent request {label}" for label in labels],
+    }
 
 
 def _around(body: bytes, at: int) -> str:

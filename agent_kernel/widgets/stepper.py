@@ -6,6 +6,7 @@ May not step: the words name the commands that do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import agent_kernel.widgets.approvals as approvals
 import agent_kernel.widgets.hidden as hidden
@@ -13,6 +14,7 @@ import agent_kernel.widgets.request as request
 import agent_kernel.widgets.units as units
 from agent_kernel.core.actions import Action, Ask, Attach, Call, Compact, Drain, End, RunBatch, Wait
 from agent_kernel.core.events import ToolCall
+from agent_kernel.core.messages import dumps
 from agent_kernel.core.model import Request
 from agent_kernel.core.usage import estimate
 from agent_kernel.widgets.calls import argument, short_id
@@ -89,6 +91,73 @@ def view(
     return [*out, Commands(commands)]
 
 
+def state(
+    action: Action,
+    calls: Mapping[str, ToolCall],
+    *,
+    key: str,
+    next_request: Request | None = None,
+    label: str = "",
+    stopped_by: str = "",
+    price: tuple[float, float] | None = None,
+    cached: int | None = None,
+    done: bool = False,
+) -> dict[str, Any]:
+    """Return what the widget draws: words, exact calls, facts of the next request, commands.
+
+    A click carries `key` back, so that one on a former stop changes nothing; `done` = no button.
+    """
+    ids: Sequence[str] = ()
+    if isinstance(action, RunBatch):
+        ids = action.ids
+    elif isinstance(action, Ask):
+        ids = (action.id,)
+    short = short_id(ids[0]) if ids else ""
+    more = [f"%agent edit {short}", f"%agent skip {short}", f'%agent answer {short} "text"']
+    return {
+        "state": "stepper",
+        "key": key,
+        "next": f"Next: {words(action, calls)}",
+        "stopped": hidden.one_line(stopped_by),
+        "verb": "Run" if ids else "Step",
+        "done": done,
+        "calls": [_call(calls[one]) for one in ids if one in calls],
+        "facts": _facts(next_request, label, price, cached) if next_request is not None else [],
+        "request": _layers(next_request) if next_request is not None else [],
+        "size": f"{len(next_request.body):,} bytes" if next_request is not None else "",
+        "commands": ["%agent step", *(more if ids else []), "%agent continue", "%agent stop"],
+    }
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    name, _ = argument(call.name, call.input)
+    text_, field = approvals.whole(call.name, call.input)
+    shown = approvals.fold(text_)
+    if name and not field:
+        shown["head"] = [["t", f"{hidden.one_line(call.name)} "], *shown["head"]]
+    return {
+        "short": short_id(call.id),
+        "name": hidden.one_line(call.name),
+        "shown": shown,
+        "text": text_.encode("utf-8", "replace").decode(),
+    }
+
+
+def _layers(made: Request) -> list[list[str]]:
+    """Return system, tools and messages with their tokens and what is in them."""
+    system = estimate(sum(len(part.text) for part in made.system))
+    tools = estimate(sum(len(dumps(tool.wire())) for tool in made.tools))
+    messages = estimate(sum(len(message.bytes) for message in made.messages))
+    named = [hidden.one_line(tool.name) for tool in made.tools]
+    more = f", {len(named) - 5} more" if len(named) > 5 else ""
+    parts = ", ".join(hidden.one_line(part.name) for part in made.system)
+    return [
+        ["system", f"{system:,} tokens", parts],
+        ["tools", f"{tools:,} tokens", ", ".join(named[:5]) + more],
+        ["messages", f"{messages:,} tokens", units.count(len(made.messages), "message")],
+    ]
+
+
 def _exact(call: ToolCall) -> Line:
     name, _ = argument(call.name, call.input)
     shown = approvals.exact(call.name, call.input)
@@ -106,7 +175,9 @@ def _facts(
     if price is not None:
         cost = f"{units.dollars(price[0])} to {units.dollars(price[1])}"
     return [
-        ("request", [*code(made.model), *text(f" · {parts} · {tokens}{warm} · {limit}")]),
-        ("number", text(label or "next")),
-        ("price", text(cost)),
+        (
+            f"Request {label}".strip(),
+            [*code(made.model), ["t", f" · {parts} · {tokens}{warm} · {limit}"]],
+        ),
+        ("Price", text(cost)),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -75,6 +75,7 @@ for (const [name, cell] of Object.entries(await (await fetch("views.json")).json
 }
 window.ready = true;
 """
+ESMS = ("turn", "approval", "xray", "stepper", "compaction", "difference")
 PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Views</title>'
     f'<link rel="stylesheet" href="ak.css"><style>{HOST}</style></head><body>'
@@ -118,14 +119,15 @@ def cells() -> dict[str, Any]:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    cells = staticmethod(cells)
+
     def do_GET(self) -> None:
         name = self.path.split("?")[0].lstrip("/")
         made = {
             "": ("text/html", lambda: PAGE),
             "ak.css": ("text/css", anywidgets.css),
-            "turn.js": ("text/javascript", partial(anywidgets.esm, "turn")),
-            "approval.js": ("text/javascript", partial(anywidgets.esm, "approval")),
-            "views.json": ("application/json", lambda: json.dumps(cells())),
+            "views.json": ("application/json", lambda: json.dumps(self.cells())),
+            **{f"{each}.js": ("text/javascript", partial(anywidgets.esm, each)) for each in ESMS},
         }.get(name)
         if made is None:
             self.send_error(404)
@@ -142,9 +144,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve() -> Iterator[str]:
-    """Serve the page on a loopback port; gives its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+def serve(shown: Callable[[], dict[str, Any]] = cells) -> Iterator[str]:
+    """Serve the page of these cells on a loopback port; gives its address."""
+    handler = type("Handler", (_Handler,), {"cells": staticmethod(shown)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from agent_kernel import frames
-from agent_kernel.core.edits import EditError
 from agent_kernel.core.events import Sample
 from agent_kernel.core.messages import Message, Text, ToolUse
 from agent_kernel.core.model import ProviderError
@@ -18,6 +17,7 @@ from agent_kernel.core.query import query
 from agent_kernel.core.replay import request_at, verify
 from agent_kernel.core.session import Session
 from agent_kernel.kernel.again import Wish, ask
+from agent_kernel.kernel.edits import EditError
 from agent_kernel.providers.scripted import scripted
 from agent_kernel.widgets import samples
 from agent_kernel.widgets.bundle import of_blocks

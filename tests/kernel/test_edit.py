@@ -9,7 +9,8 @@ import pytest
 from agent_kernel.core.replay import verify
 from agent_kernel.core.validate import validate_messages
 from agent_kernel.kernel import breaks
-from tests.kernel.live import Script, calls, says
+from agent_kernel.kernel.display import WIDGET_MIME
+from tests.kernel.live import Script, calls, says, until
 
 pytestmark = pytest.mark.kernel
 
@@ -63,9 +64,10 @@ def test_a_result_is_edited_and_run_on_and_the_files_of_a_turn_are_put_back(
 
     k.ok("%agent switch main")
     refused = k.run("%agent rewind 2 --files")
-    assert "restore a.txt" in refused.error and "say it with --yes" in refused.error
+    assert "restore a.txt" in refused.error and "nobody is there to ask" in refused.error
     assert (tmp_path / "a.txt").read_text() == "two\n"
-    done = k.ok("%agent rewind 2 --files --yes --name back").text
+    assert "nothing was changed" in k.run("%agent rewind 2 --files", stdin=["2"]).error
+    done = k.ok("%agent rewind 2 --files --name back", stdin=["yes"]).text
     assert "restored     a.txt" in done and "removed      b.txt" in done
     assert (tmp_path / "a.txt").read_text() == "one\n" and not (tmp_path / "b.txt").exists()
     assert branch(k, "back").state().turn == 1
@@ -88,6 +90,14 @@ def test_a_result_is_edited_and_run_on_and_the_files_of_a_turn_are_put_back(
     ):
         assert words in k.run(line).error
     assert "the content of seq" in k.ok(f"%agent edit {seqs(k, 'user/message')[0]}").text
+
+
+def click(k, ran, **message):
+    """Press a button of the panel a cell shows, as its widget does."""
+    views = [d["data"].get(WIDGET_MIME) for d in ran.displays]
+    model = [view["model_id"] for view in views if view][-1]
+    data = {"method": "custom", "content": message}
+    k.client.shell_channel.send(k.client.session.msg("comm_msg", {"comm_id": model, "data": data}))
 
 
 def test_a_turn_stops_at_its_breakpoints_and_a_person_acts_on_a_call(
@@ -118,7 +128,7 @@ def test_a_turn_stops_at_its_breakpoints_and_a_person_acts_on_a_call(
     assert k.types()[-1] == "tool/call", "nothing was changed"
     said = k.ok(edit, stdin=["y"])
     assert "runs with your input" in said.text and "echo right" in said.prompts[0]
-    ran = k.ok("%agent continue")
+    ran = k.ok("%agent continue", stdin=[])
     assert (tmp_path / "out.txt").read_text() == "right\n"
     decision = next(e for e in k.session().events if e.type == "tool/decision")
     assert decision.by == "person" and decision.edited_input == {"command": "echo right > out.txt"}
@@ -126,7 +136,12 @@ def test_a_turn_stops_at_its_breakpoints_and_a_person_acts_on_a_call(
     assert result.meta["edited_by"] == "person"
     assert "Next: run bash" in ran.plain, "the second batch stops too"
     second, third = [s.call.id for s in k.session().state().open_calls if s.call.name == "bash"]
-    k.ok(f"%agent skip {second}")
+    session = k.session()
+    click(k, ran, type="skip", call=second, key="of another stop")
+    click(k, ran, type="skip", call=f"{second}; stop", key=f"{session.id}:{len(session.events)}")
+    click(k, ran, type="skip", call=second, key=f"{session.id}:{len(session.events)}")
+    until(lambda: "skipped" in str([e.meta for e in k.session().events if e.type == "tool/result"]))
+    assert k.types().count("tool/result") == 3, "only the button of this stop, only its command"
     k.ok(f"%agent answer {third} 'by hand'")
     ran = k.ok("%agent continue")
     assert "Done." in ran.plain

@@ -95,7 +95,7 @@ def compacted() -> list[Event]:
 def test_all_names_every_view() -> None:
     assert set(ALL) == {
         "turn", "approval", "tasks", "stepper", "context", "request", "difference", "surface",
-        "log", "compaction", "samples", "tree",
+        "log", "compaction", "samples", "tree", "xray",
     }  # fmt: skip
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_kernel.core.edits import EditError, text_at
 from agent_kernel.core.events import Sample
 from agent_kernel.core.session import Session
 from agent_kernel.kernel import again as asking
 from agent_kernel.kernel import branches, build, pages
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
+from agent_kernel.kernel.edits import EditError, text_at
 from agent_kernel.kernel.parse import Option, UsageError, count, parse, place
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets import samples

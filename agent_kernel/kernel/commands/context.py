@@ -11,7 +11,7 @@ from agent_kernel import compaction
 from agent_kernel.core.calling import compact as run_compaction
 from agent_kernel.core.compaction import Outcome, Strategy
 from agent_kernel.core.events import PinSet
-from agent_kernel.kernel import build, pages
+from agent_kernel.kernel import build, panels
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.parse import Option, UsageError, parse
@@ -89,7 +89,15 @@ async def _compact(
         raise UsageError(str(error)) from None
     await bench.session.log.commit()
     if ended.committed:
-        pages.show(publisher, card.view(bench.session.events))
+        events = bench.session.events
+        panels.show(
+            bench,
+            publisher,
+            "compaction",
+            card.state(events),
+            card.view(events),
+            panels.compaction_line,
+        )
     return ended
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_kernel.core.batch import Question, Reply
-from agent_kernel.core.edits import EditError, text_at
-from agent_kernel.core.edits import edit as core_edit
+from agent_kernel.core.batch import Reply
 from agent_kernel.core.events import ToolAsk, ToolDecision
 from agent_kernel.core.messages import Json, canonical
 from agent_kernel.core.session import Session
@@ -19,6 +17,8 @@ from agent_kernel.core.tool import ToolError
 from agent_kernel.kernel import branches
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
+from agent_kernel.kernel.edits import EditError, text_at
+from agent_kernel.kernel.edits import edit as core_edit
 from agent_kernel.kernel.parse import Option, UsageError, parse
 from agent_kernel.kernel.running import go_on, idle, options_of
 from agent_kernel.kernel.turns import recorded, turn_number
@@ -137,8 +137,7 @@ async def _decide(bench: Workbench, state: CallState, new: Json) -> str:
     facts: Json = {"rule": said.rule, "stage": said.stage, "reason": said.reason}
     if said.verdict == "ask":
         ask = ToolAsk(id=call.id, parts=said.parts, risk=said.risk, **facts)
-        reply = await bench.approver.ask(Question(call.id, call.name, new, call.input_hash, ask))
-        if reply.verdict != "allow":
+        if not await _agrees(bench, _question(bench, call.name, new, ask)):
             raise UsageError("you said no; the call is as the model made it")
         session.append(ask)
     session.append(
@@ -146,6 +145,22 @@ async def _decide(bench: Workbench, state: CallState, new: Json) -> str:
     )
     await session.log.commit()
     return f"{call.name} {short}: runs with your input at the next step."
+
+
+def _question(bench: Workbench, name: str, new: Json, ask: ToolAsk) -> str:
+    """Return what a person reads before an edited call may run: all of it, secrets masked."""
+    lines = [f"Allow {name} with your input?"]
+    lines += [f"  {key}: {value}" for key, value in bench.secrecy.json(new).items()]
+    lines += [f"  high risk: {ask.risk}"] if ask.risk else []
+    return "\n".join([*lines, f"  asked because {ask.reason or ask.rule or 'it is not read-only'}"])
+
+
+async def _agrees(bench: Workbench, text: str) -> bool:
+    """Put a yes or no to the person. Raises UsageError where nobody is there."""
+    asker = bench.services().get("ask")
+    if asker is None:
+        raise UsageError(f"{text}\nnobody is there to ask")
+    return await asker(text, ["yes", "no"], False, "question") in ("yes", "y")
 
 
 # ---- going back -------------------------------------------------------------------------------

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_kernel import compaction
 from agent_kernel.core import replay as core_replay
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.compaction import WaterMarks
 from agent_kernel.core.events import AssistantMessage, Event, RequestContext
 from agent_kernel.core.model import Request
 from agent_kernel.core.session import Session
 from agent_kernel.core.surface import fold
-from agent_kernel.kernel import build, pages, turns
+from agent_kernel.kernel import build, pages, panels, turns
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.filled import python_calls
@@ -23,8 +25,7 @@ from agent_kernel.kernel.parse import Option, UsageError, nearest, parse, place
 from agent_kernel.kernel.provenance import provenance
 from agent_kernel.kernel.running import display_of
 from agent_kernel.kernel.workbench import Workbench
-from agent_kernel.widgets import context as context_view
-from agent_kernel.widgets import logview
+from agent_kernel.widgets import logview, xray
 from agent_kernel.widgets import request as request_view
 from agent_kernel.widgets import surface as surface_view
 from agent_kernel.widgets.doc import Block
@@ -69,15 +70,24 @@ def request(bench: Workbench, words: list[str]) -> None:
         return
     if given.get("diff"):
         before, older = _found(session, given["diff"])
-        labels = (f"{before.turn}.{before.step}", label)
-        _show(
-            bench,
-            request_view.difference(
-                older, made, labels=labels, cause=_cause(session, before, context)
-            ),
-        )
+        _difference(bench, (before, older), (context, made))
         return
     _show(bench, request_view.view(made, label=label))
+
+
+def _difference(
+    bench: Workbench, old: tuple[RequestContext, Request], new: tuple[RequestContext, Request]
+) -> None:
+    """Show how two requests differ: bytes, layer, cause, and what was written anew."""
+    labels = tuple(f"{context.turn}.{context.step}" for context, _made in (old, new))
+    given: Any = {"labels": labels, "cause": _cause(bench.session, old[0], new[0])}
+    panels.show(
+        bench,
+        Publisher(bench.shell),
+        "difference",
+        request_view.difference_state(old[1], new[1], **given),
+        request_view.difference(old[1], new[1], **given),
+    )
 
 
 def _cause(session: Session, before: RequestContext, after: RequestContext) -> str:
@@ -156,16 +166,36 @@ async def _context(bench: Workbench, publisher: Publisher) -> None:
     from agent_kernel.core.calling import build as build_request
 
     session = bench.session
-    built = bench.built(build.Options())
-    await built.agent.refresh(session)
-    made, _header, _wrong = build_request(session, built.agent)
-    sent = [e.seq for e in session.events if isinstance(e, RequestContext)]
-    parts = context_view.parts_of(
-        made, session.surface().nodes, age=lambda seq: sum(1 for at in sent if at > seq)
+    agent = bench.built(build.Options()).agent
+    await agent.refresh(session)
+    made, _header, _wrong = build_request(session, agent)
+    following = xray.Next(made, session.surface().nodes, _layers(session, agent))
+    marks = WaterMarks.of(agent.profile)
+    state = xray.state(
+        session.events,
+        following=following,
+        window=marks.window,
+        soft=marks.soft,
+        hard=marks.hard,
+        blobs=session.blobs,
     )
-    marks = WaterMarks.of(built.agent.profile)
-    blocks = context_view.view(parts, window=marks.window, soft=marks.soft, hard=marks.hard)
-    pages.show(publisher, blocks)
+    panels.show(bench, publisher, "xray", dict(state), xray.view(state))
+
+
+def _layers(session: Session, agent: Agent) -> dict[int, str]:
+    """Return which layer of a compaction run now would take an event first, by seq."""
+    try:
+        preview = compaction.plan(session, agent.strategies, "ladder", None, profile=agent.profile)
+    except ValueError:
+        return {}
+    places = {node.seq: at for at, node in enumerate(session.surface().nodes)}
+    found: dict[int, str] = {}
+    for name, edit in preview.plan.kept:
+        low, high = places.get(edit.first), places.get(edit.last)
+        for seq, at in places.items():
+            if low is not None and high is not None and low <= at <= high:
+                found.setdefault(seq, name)
+    return found
 
 
 def usage(bench: Workbench, words: list[str]) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agent_kernel.core.agent import Agent
-from agent_kernel.core.edits import EditError, edit, text_at
 from agent_kernel.core.events import AssistantMessage, RequestContext, ToolResultEvent, UserMessage
 from agent_kernel.core.messages import Message, Text, ToolUse
 from agent_kernel.core.model import ModelProfile
@@ -20,6 +19,7 @@ from agent_kernel.core.query import query
 from agent_kernel.core.replay import requests, verify
 from agent_kernel.core.session import Session
 from agent_kernel.core.validate import validate_messages
+from agent_kernel.kernel.edits import EditError, edit, text_at
 from agent_kernel.providers.scripted import scripted
 from tests.runs import agent
 
