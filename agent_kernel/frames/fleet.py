@@ -203,8 +203,16 @@ def _plain(made: pd.DataFrame) -> pd.DataFrame:
 
 
 def _once(calls: Any) -> Any:
-    """Count a call once that several groups state: the first by time and session stays."""
-    return calls.sort_values("time_first").drop_duplicates("call_id", ignore_index=True)
+    """Count a call once that several groups state: the first by time and session stays.
+
+    Calls are dealt by their id, so that every file is read once and no task holds them all.
+    """
+    return calls.shuffle("call_id").map_partitions(_first)
+
+
+def _first(calls: pd.DataFrame) -> pd.DataFrame:
+    ordered = calls.sort_values(["time_first", "session_id"], kind="stable", ignore_index=True)
+    return ordered.drop_duplicates("call_id", ignore_index=True)
 
 
 def _summed(made: Any, name: str) -> pd.DataFrame:

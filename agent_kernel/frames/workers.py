@@ -8,9 +8,12 @@ from __future__ import annotations
 import marshal
 import multiprocessing
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from types import ModuleType
 
 from agent_kernel.frames.reader import Columns, Reader
 from agent_kernel.frames.scan import File, read
@@ -38,9 +41,10 @@ def read_all(
     batches = _deal(jobs, count * 4)
     out: list[Parts] = [{} for _ in jobs]
     with ProcessPoolExecutor(count, mp_context=_context()) as pool:
-        futures = [
-            (batch, pool.submit(_work, [jobs[at] for at in batch], want)) for batch in batches
-        ]
+        with _nameless():
+            futures = [
+                (batch, pool.submit(_work, [jobs[at] for at in batch], want)) for batch in batches
+            ]
         if meanwhile is not None:
             meanwhile()
         for batch, future in futures:
@@ -49,7 +53,23 @@ def read_all(
     return out
 
 
+@contextmanager
+def _nameless() -> Iterator[None]:
+    """Start processes that do not run the program's own script again.
+
+    A spawned process imports `__main__`; a script without a guard would then run twice.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _count(jobs: Sequence[Job], workers: int | None) -> int:
+    if any(type(reader).__module__ == "__main__" for _, reader in jobs):
+        return 1  # another process could not find it
     if workers is not None:
         return min(workers, len(jobs))
     whole = sum(file.size * (6 if file.path.endswith(".gz") else 1) for file, _ in jobs)
