@@ -31,6 +31,7 @@ ALL = (
     Verb("frames", "one table of session logs as csv, json, parquet", "agent_kernel.cli.frames"),
     Verb("report", "a page: what sessions cost, and what to change", "agent_kernel.cli.report"),
     Verb("audit", "every permission decision of a log, and why", "agent_kernel.cli.audit"),
+    Verb("lab", "what compaction costs, saves and forgets", "agent_kernel.cli.lab"),
     Verb("doctor", "examine session logs; write a repaired copy", "agent_kernel.cli.doctor"),
     Verb("request", "show one request of a log, exactly", "agent_kernel.cli.request"),
     Verb("replay", "rebuild every request of a log and verify it", "agent_kernel.cli.replay"),

@@ -32,7 +32,7 @@ from agent_kernel.core.usage import event_tokens
 
 COMMANDS = ("bash", "Bash", "python")
 LEAST_ROOM = 400  # tokens a summary must have, or no model is asked
-LAST_COMMANDS, OPEN_ERRORS, LINE = 3, 2, 80
+LAST_COMMANDS, OPEN_ERRORS, LINE = 1, 1, 60  # three commands of 80 cost 12 points of recall
 
 
 @dataclass(frozen=True)

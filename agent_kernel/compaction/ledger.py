@@ -51,24 +51,46 @@ def ledger(
     constraint_tokens: int = CONSTRAINT_TOKENS,
     lines: Sequence[str] = (),
     rank: Rank = ranks,
+    known: Sequence[Fact] | None = None,
 ) -> Ledger:
     """Return the ledger of a history's blocks within `tokens` (characters / 2.75).
 
     `sentences` come first, up to `constraint_tokens` of them; `lines` (open errors, last commands)
-    stand before the names. Equal whatever the order facts were found in.
+    stand before the names; `known` = the facts of the blocks, where they were taken already. Equal
+    whatever the order facts were found in.
     """
     room = int(tokens * CHARS_PER_TOKEN)
     said, kept = constraint_text(sentences, min(room, int(constraint_tokens * CHARS_PER_TOKEN)))
     room -= len(said) + (2 if said else 0)
-    found = facts_of(blocks)
+    found = facts_of(blocks) if known is None else known
     end = max((m.block for f in found for m in f.places), default=0)
     page = _Page(found, [line for line in lines if line], room)
-    scored = zip(rank(found, end), found, strict=True)
+    scored = _merged(list(zip(rank(found, end), found, strict=True)))
     order = sorted(scored, key=lambda pair: (-pair[0], -pair[1].last_seq, pair[1].value))
     for score, fact in order:
         if score > 0:
             page.add(fact)
     return Ledger(said, page.text(), tuple(page.listed), len(found), kept, len(sentences))
+
+
+def _merged(scored: list[tuple[float, Fact]]) -> list[tuple[float, Fact]]:
+    """Return the facts with a file's bare name counted for its path, where there is one such."""
+    named: dict[str, set[int]] = {}
+    bare: dict[str, float] = {}
+    for at, (score, fact) in enumerate(scored):
+        if fact.kind == "path":
+            name = fact.value.rsplit("/", 1)[-1]
+            if name == fact.value:
+                bare[name] = score
+            else:
+                named.setdefault(name, set()).add(at)
+    alone = {name for name in bare if len(named.get(name, ())) == 1}
+    more = {at: bare[name] for name in alone for at in named[name]}
+    return [
+        (score + more.get(at, 0.0), fact)
+        for at, (score, fact) in enumerate(scored)
+        if not (fact.kind == "path" and fact.value in alone)
+    ]
 
 
 def constraint_text(sentences: Sequence[Constraint], room: int) -> tuple[str, int]:
@@ -78,7 +100,7 @@ def constraint_text(sentences: Sequence[Constraint], room: int) -> tuple[str, in
     """
     if not sentences:
         return "", 0
-    head = "The person's own words (seq: sentence):"
+    head = "Said by the person (seq: words):"
     rest = '{} more: recall_history(kind="constraint")'
     left = room - len(head)
     kept: list[str] = []
@@ -124,9 +146,7 @@ class _Page:
 
     def add(self, fact: Fact) -> None:
         """List a fact if it has room; one that stands there already costs nothing."""
-        if (fact.kind, fact.norm) in self.said or (
-            fact.kind == "path" and "/" not in fact.value and fact.value in self.names
-        ):
+        if (fact.kind, fact.norm) in self.said or fact.value in self.names:
             self.listed.append(fact)
         elif fact.kind == "path":
             self._path(fact)
@@ -143,7 +163,8 @@ class _Page:
         head = 0 if group in self.groups else len(group) + 2
         if self._pay(len(item) + len(mark) + 1 + head):
             self.groups.setdefault(group, []).append(item + mark)
-            self.names.add(fact.value.rsplit("/", 1)[-1])
+            name = fact.value.rsplit("/", 1)[-1]
+            self.names |= {name, *re.findall(r"\w+", item)}
             self._list(fact)
 
     def _pay(self, size: int) -> bool:

@@ -86,5 +86,6 @@ class Given:
     standing: Callable[[list[Any]], list[str]]
     ranks: Rank
     untuned: Rank
-    features: Callable[[Sequence[Any], int], list[dict[str, float]]]
+    ranking: Callable[[Mapping[str, float]], Rank]
+    weights: Mapping[str, float]
     strategies: tuple[Strategy, ...]

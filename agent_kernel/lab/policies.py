@@ -9,6 +9,7 @@ from agent_kernel.lab.simulate import Policy
 
 SUMMARY, CALL = 2_900, 2_900  # tokens of a model's summary (compaction.md §11)
 LEDGER = 1_500  # ledger, carried words, frame
+PEAK = 167_000  # tokens a window of 200k leaves to the context
 
 
 def auto(at: int) -> Policy:
@@ -40,26 +41,24 @@ ALL: tuple[Policy, ...] = (
          call_output=CALL),
     mask(5, "cold+least=30k+ledger@160k", cold_least=1, least=30_000, replace_at=160_000,
          artefact=LEDGER),
-    mask(5, "cold+pay+ledger@160k", cold_least=1, least=20_000, pay=10, replace_at=160_000,
+    mask(5, "cold+ledger@160k", cold_least=1, replace_at=160_000, artefact=LEDGER),
+    mask(5, "cold+ledger@160k/cold@120k", cold_least=1, replace_at=160_000, replace_cold=120_000,
+         artefact=LEDGER),
+    mask(5, "cold+ledger@160k/cold@70k", cold_least=1, replace_at=160_000, replace_cold=70_000,
          artefact=LEDGER),
 )  # fmt: skip
 
 
 def grid() -> list[Policy]:
     """Return the grid of online policies without a model that are tuned over."""
-    out = []
-    for keep in (3, 5, 10):
-        for cold in (1, 5_000):
-            for least in (0, 20_000, 30_000, 40_000, 60_000):
-                for pay in (None, 10, 20):
-                    for at in (None, 160_000):
-                        if pay is not None and not least:
-                            continue
-                        name = f"cold={cold},least={least // 1000}k,pay={pay},ledger={at}"
-                        out.append(
-                            Policy(
-                                f"mask@{keep}/{name}", keep=keep, least=least, cold_least=cold,
-                                pay=pay, replace_at=at, artefact=LEDGER,
-                            )
-                        )  # fmt: skip
-    return out
+    return [
+        Policy(
+            f"mask@{keep}/cold+least={least // 1000}k+ledger@{at // 1000}k/cold@{cold // 1000}k",
+            keep=keep, cold_least=1, least=least, replace_at=at, replace_cold=cold,
+            artefact=LEDGER,
+        )
+        for keep in (3, 5, 10)
+        for least in (0, 40_000, 60_000)
+        for at in (120_000, 140_000, 160_000)
+        for cold in (50_000, 70_000, 90_000, 120_000)
+    ]  # fmt: skip

@@ -32,6 +32,7 @@ class Case:
     used: dict[Key, int]
     constraints: list[Any]
     lines: list[str] = field(default_factory=list)
+    known: list[Any] = field(default_factory=list)  # facts of every kind
 
     @property
     def wanted(self) -> list[Any]:
@@ -53,11 +54,12 @@ def case_of(
 ) -> Case:
     """Return the case of any cut: `hidden` before it, `after` behind it."""
     blocks = list(given.said(hidden))
-    facts = [f for f in given.facts_of(blocks) if f.kind in KINDS]
+    every = given.facts_of(blocks)
+    facts = [f for f in every if f.kind in KINDS]
     known = {(f.kind, f.norm) for f in facts}
     return Case(
         history.session, history.group, boundary, facts, blocks, used_after(after, known, given),
-        given.constraints(hidden), given.standing(list(hidden)),
+        given.constraints(hidden), given.standing(list(hidden)), every,
     )  # fmt: skip
 
 
@@ -107,7 +109,13 @@ def ledger_of(given: Given, tokens: int, rank: Any, **more: Any) -> Artefact:
 
     def made(one: Case) -> str:
         text: str = given.ledger(
-            one.blocks, one.constraints, tokens=tokens, rank=rank, lines=one.lines, **more
+            one.blocks,
+            one.constraints,
+            tokens=tokens,
+            rank=rank,
+            lines=one.lines,
+            known=one.known,
+            **more,
         ).text
         return text
 

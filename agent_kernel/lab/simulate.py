@@ -29,6 +29,7 @@ class Policy:
     least: int = 0
     cold_least: int | None = None
     replace_at: int | None = None
+    replace_cold: int | None = None  # the same where the cache is cold anyway
     artefact: int = 500
     call_output: int = 0
     tail: int = 32_000
@@ -192,7 +193,8 @@ def _replace(
     state: _State, policy: Policy, number: int, step: Step, rates: Rates, cost: Cost
 ) -> int:
     """Replace history where it is over the policy's mark; return the tokens that still stand."""
-    if policy.replace_at is None or state.length <= policy.replace_at:
+    marks = (policy.replace_at, policy.replace_cold if step.cold and number else None)
+    if not any(mark is not None and state.length > mark for mark in marks):
         return state.length
     before = state.length
     freed = state.replace(policy.artefact, policy.tail)
