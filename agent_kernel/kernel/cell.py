@@ -13,7 +13,7 @@ from agent_kernel.core.events import PermissionMode
 from agent_kernel.core.messages import Json
 from agent_kernel.core.query import interrupt, queue, start_turn
 from agent_kernel.core.session import Session
-from agent_kernel.kernel import build, filled, places, turns
+from agent_kernel.kernel import build, filled, places, tags, turns
 from agent_kernel.kernel.beside import to_background
 from agent_kernel.kernel.branches import branch_name
 from agent_kernel.kernel.display import Publisher
@@ -31,7 +31,7 @@ from agent_kernel.kernel.parse import (
 )
 from agent_kernel.kernel.running import display_of, drive, run_open, settle
 from agent_kernel.kernel.settings import read_budget
-from agent_kernel.kernel.workbench import Workbench
+from agent_kernel.kernel.workbench import OpenNotebook, Workbench
 from agent_kernel.tools import references
 from agent_kernel.widgets.turnview import Replayed
 
@@ -197,6 +197,8 @@ async def _begun(
     session = bench.session
     if not resumed:
         _set_mode(session, _mode_of(bench, asked))
+        for line in tags.apply(session, OpenNotebook(bench).cells()):
+            print(line)
         start_turn(
             session,
             built.agent,

@@ -86,8 +86,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
 
 def in_words(change: Json) -> str:
     """Return a change as lines `+ df DataFrame 120 × 8`, `~ model Model`, `- tmp`, or ""."""
-    lines = [f"+ {name} {_kind(facts)}" for name, facts in change["added"].items()]
-    lines += [f"~ {name} {_kind(facts)}" for name, facts in change["changed"].items()]
+    lines = [f"+ {name} {kind_words(facts)}" for name, facts in change["added"].items()]
+    lines += [f"~ {name} {kind_words(facts)}" for name, facts in change["changed"].items()]
     lines += [f"- {name}" for name in change["removed"]]
     return "\n".join(lines)
 
@@ -95,11 +95,12 @@ def in_words(change: Json) -> str:
 def worded(change: Json) -> Json:
     """Return a change with each name's facts as words, as tool results hold it."""
     named = ("added", "changed")
-    out: Json = {key: {n: _kind(facts) for n, facts in change[key].items()} for key in named}
+    out: Json = {key: {n: kind_words(facts) for n, facts in change[key].items()} for key in named}
     return {**out, "removed": change["removed"]}
 
 
-def _kind(facts: Json) -> str:
+def kind_words(facts: Json) -> str:
+    """Return a name's facts in words: its type, and its shape where it has one."""
     shape = facts.get("shape")
     return f"{facts['type']} {' × '.join(map(str, shape))}" if shape else str(facts["type"])
 

@@ -22,6 +22,7 @@ from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks
 from agent_kernel.kernel import beside, build, places
 from agent_kernel.kernel.approve import Approver
+from agent_kernel.kernel.cellstates import with_states
 from agent_kernel.kernel.connections import Connections
 from agent_kernel.kernel.display import Publisher, TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
@@ -48,13 +49,15 @@ class OpenNotebook:
         return places.shown(found, self._bench.settings.folder) if found else None
 
     def cells(self) -> list[Json]:
-        """Return the cells as last saved. Raises OSError when the file cannot be read."""
+        """Return the cells as last saved, each with its state in this kernel. Raises OSError when
+        the file cannot be read."""
         import json
 
         found = self._bench.notebook
         if found is None or not found.is_file():
             return []
-        return list(json.loads(found.read_text(encoding="utf-8"))["cells"])
+        saved = json.loads(found.read_text(encoding="utf-8"))["cells"]
+        return with_states(saved, self._bench.shell.history_manager.input_hist_raw)
 
     def propose(self, *, action: str, source: str | None, position: str | None, **_: Any) -> str:
         """Offer a new cell to the person; only they put it into the notebook."""

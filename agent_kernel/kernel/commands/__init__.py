@@ -9,6 +9,7 @@ from agent_kernel.kernel.command import Command
 from agent_kernel.kernel.commands.again import AGAIN
 from agent_kernel.kernel.commands.breaks import BREAKS
 from agent_kernel.kernel.commands.calls import CALLS
+from agent_kernel.kernel.commands.cells import CELLS
 from agent_kernel.kernel.commands.context import CONTEXT
 from agent_kernel.kernel.commands.edit import EDITS
 from agent_kernel.kernel.commands.extend import EXTEND
@@ -23,7 +24,7 @@ ALL: dict[str, Command] = {
     command.name: command
     for area in (
         *(STATUS, TURN, BREAKS, SEE, CALLS, EDITS),
-        *(CONTEXT, EXTEND, RECALL, TASKS, TIME, AGAIN),
+        *(CONTEXT, EXTEND, RECALL, TASKS, TIME, AGAIN, CELLS),
     )
     for command in area
 }

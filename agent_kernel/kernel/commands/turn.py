@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_kernel.core.actions import Action, Call, RunBatch
 from agent_kernel.core.log import LogError
 from agent_kernel.core.query import TurnResult, start_turn
-from agent_kernel.kernel import build, places
+from agent_kernel.kernel import build, places, variables
 from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.dry import show_stop
@@ -72,7 +72,7 @@ def resume(bench: Workbench, words: list[str]) -> Work | None:
     print(f"{where}: {len(session.log)} events, {session.state().turn} turns")
     if found is not None:
         _say_found(found.damaged_bytes, found.open_calls, len(found.findings))
-    for notice in session.log.notices:
+    for notice in (*session.log.notices, *variables.lines(session, bench.shell.user_ns)):
         print(notice)
     if not session.state().turn_open:
         print("No turn is open.")
