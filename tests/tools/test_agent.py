@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.core.events import RequestHeader, TaskLost
+from agent_kernel.core.batch import Judgement
+from agent_kernel.core.events import AssistantMessage, RequestHeader, TaskLost
 from agent_kernel.core.messages import Text, ToolUse, text_of
 from agent_kernel.core.model import Request
 from agent_kernel.core.query import query
@@ -21,8 +22,10 @@ from agent_kernel.core.replay import requests, verify
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Tasks, new_task_id
 from agent_kernel.guard import process
+from agent_kernel.testing import MessagesServer
 from agent_kernel.tools import background, roles
 from agent_kernel.tools.task_output import TASK_OUTPUT
+from tests.providers.kit import anthropic_of
 from tests.tools.flow import (
     done,
     ends,
@@ -55,6 +58,85 @@ async def test_three_calls_in_one_answer_are_three_tasks_told_at_once(workspace:
     assert all(made.id[0] == "a" and len(made.id) == 17 for made in tasks(session))
     assert len(notices(session)) == 3
     assert verify(session.events).ok
+
+
+@pytest.mark.parametrize("background", [True, False])
+async def test_three_agents_of_one_answer_are_at_work_at_the_same_moment(
+    workspace: Path, background: bool
+) -> None:
+    """None is answered before all three have asked: one after the other would wait for ever."""
+    together = asyncio.Barrier(3)
+
+    async def child(_request: Request) -> Any:
+        async with asyncio.timeout(60):
+            await together.wait()
+        return said("done")
+
+    calls = [start(f"a{n}", f"part {n}", background=background) for n in range(3)]
+    main = [done(*calls), *[said("all")] * 4]
+    session, agent = flow(parted(main, {"part": child}), workspace)
+    await query(session, agent, "go")
+    assert {end.status for end in ends(session)} == {"completed"}
+    assert len(notices(session)) == (3 if background else 0)
+    assert [each.id for each in results(session).values()] == ["a0", "a1", "a2"]
+    assert verify(session.events).ok
+
+
+async def test_a_forks_requests_begin_with_its_parents_bytes_and_read_its_cache(
+    workspace: Path,
+) -> None:
+    (workspace / "a.txt").write_text("needle\n" * 200)
+
+    def answer(body: Any) -> Any:
+        last = json.dumps(body["messages"][-1])
+        turns = sum(m["role"] == "assistant" for m in body["messages"])
+        if "You are a fork" in last:
+            return wire(Text("the fork's part"))
+        if turns == 0:
+            return wire(ToolUse("r", "read", {"path": "a.txt"}))
+        if turns == 1:
+            return wire(start("f", "your part", fork=True, background=False))
+        return wire(Text("all"))
+
+    with MessagesServer(answer=answer) as server:
+        provider = anthropic_of(server)
+        session, agent = flow(
+            lambda _r: None, workspace, provider=provider, model="claude-sonnet-5-5"
+        )
+        await query(session, agent, "find the needle")
+        await provider.close()
+    (made,) = tasks(session)
+    sent: dict[str, list[Request]] = {}
+    for context, request in requests(session.events):
+        sent.setdefault(context.agent, []).append(request)
+    forked, before = sent[made.id][0], sent["main"][1]
+    assert forked.head == before.head  # system and tools
+    assert forked.messages[: len(before.messages) - 1] == before.messages[:-1]
+    first = next(
+        e for e in session.events if isinstance(e, AssistantMessage) and e.agent == made.id
+    )
+    assert first.usage.cache_read > 1_000
+    assert result_text(session, "f") == "the fork's part"
+    assert not any(
+        isinstance(b, ToolUse) and b.id == "f" for m in forked.messages for b in m.content
+    )
+
+
+def wire(block: Any) -> Any:
+    return {"role": "assistant", "content": [block.wire()]}
+
+
+async def test_a_child_is_judged_as_its_parent_is(workspace: Path) -> None:
+    def permit(made: Any, _value: Any, _ctx: Any) -> Judgement:
+        return Judgement("deny" if made.name == "write" else "allow", reason="house rule")
+
+    write = {"path": "a.txt", "content": "x"}
+    child = [done(ToolUse("w", "write", write)), said("could not")]
+    main = [done(start("a", "write it", background=False)), said("ok")]
+    session, agent = flow(parted(main, {"write it": child}), workspace, permit=permit)
+    await query(session, agent, "go")
+    assert "house rule" in result_text(session, "w", tasks(session)[0].id)
+    assert not (workspace / "a.txt").exists()
 
 
 async def test_a_waited_for_agent_gives_its_text_alone_and_no_notice(workspace: Path) -> None:
