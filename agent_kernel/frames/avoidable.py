@@ -40,6 +40,13 @@ class Cost:
         """Return the sessions it cost most in, with their dollars."""
         return sorted(self.sessions.items(), key=lambda one: -one[1])[:count]
 
+    def where(self, names: str) -> str:
+        """Return how often and in how many sessions, in words; `names` are the dearest ones."""
+        times = "once" if self.count == 1 else f"{self.count:,} times"
+        if len(self.sessions) == 1:
+            return f"{times}, in session {names}"
+        return f"{times} in {len(self.sessions)} sessions, most in {names}"
+
     def row(self, sessions: int = 5) -> Row:
         """Return the cost as plain values, with its dearest sessions."""
         top = [{"session_id": name, "usd": usd} for name, usd in self.dearest(sessions)]
@@ -163,7 +170,7 @@ def lines(found: list[Cost], total: float | None, top: int = 3) -> list[str]:
         share = f" ({cost.usd / total:.0%} of the total)" if total else ""
         names = ", ".join(name[:8] for name, _ in cost.dearest(3))
         out.append(
-            f"{number}. ${cost.usd:,.2f}{share}: {cost.cause}, {cost.count:,} times in "
-            f"{len(cost.sessions)} sessions (most in {names}). To change: {cost.change}."
+            f"{number}. ${cost.usd:,.2f}{share}: {cost.cause}, {cost.where(names)}. "
+            f"To change: {cost.change}."
         )
     return out

@@ -5,7 +5,9 @@ May not use pyplot: a Figure belongs to whoever asked for it. Each has its words
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.frames.compactions import rows_of
@@ -54,8 +56,20 @@ def _canvas(ax: Axes | None, width: float = 8.0, height: float = 4.0) -> tuple[F
 
 
 def _told(figure: Figure, alt: str) -> Figure:
+    """Give a picture its words, and what a notebook shows of it without pyplot."""
     figure.alt = alt  # type: ignore[attr-defined]
+    figure._repr_png_ = partial(png, figure)  # type: ignore[attr-defined]
     return figure
+
+
+def png(figure: Figure, dpi: int = 100) -> bytes:
+    """Return a picture as a PNG file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    out = io.BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(out, format="png", dpi=dpi)
+    return out.getvalue()
 
 
 def _legend(figure: Figure, axes: Axes, ax: Axes | None, columns: int) -> None:

@@ -6,15 +6,15 @@ May not show transcript text or a full path unless asked, nor load anything from
 from __future__ import annotations
 
 import base64
-import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
 from agent_kernel.frames.avoidable import Cost, costs
 from agent_kernel.frames.frames import Frames
-from agent_kernel.frames.plots import PICTURES
+from agent_kernel.frames.plots import PICTURES, png
 from agent_kernel.frames.reconcile import count, with_switches
 from agent_kernel.frames.totals import notes
 from agent_kernel.guard.render import html
@@ -84,8 +84,8 @@ def sentences(f: Frames, found: Sequence[Cost]) -> list[str]:
         share = f", {cost.usd / usd:.0%} of the total" if usd else ""
         names = ", ".join(name[:8] for name, _ in cost.dearest(3))
         told.append(
-            f"${cost.usd:,.2f}{share}, could have been saved: {cost.cause} ({cost.count:,} times "
-            f"in {len(cost.sessions)} sessions, most in {names}); {cost.change}."
+            f"${cost.usd:,.2f}{share}, could have been saved: {cost.cause} "
+            f"({cost.where(names)}); {cost.change}."
         )
     while len(told) < 5:
         told.append("No further avoidable cost was found.")
@@ -234,15 +234,10 @@ def _pictures(f: Frames) -> list[str]:
 
 
 def _figure(f: Frames, name: str, *of: str) -> str:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError:
+    if find_spec("matplotlib") is None:
         return ""
     drawn = PICTURES[name](f, *of)
-    out = io.BytesIO()
-    FigureCanvasAgg(drawn)
-    drawn.savefig(out, format="png", dpi=130)
-    data = base64.b64encode(out.getvalue()).decode("ascii")
+    data = base64.b64encode(png(drawn, 130)).decode("ascii")
     alt = html(str(vars(drawn)["alt"]))
     return (
         f"<figure><img alt='{alt}' src='data:image/png;base64,{data}'>"

@@ -131,6 +131,7 @@ def test_a_picture_has_words_and_ink(name, sessions):
     pytest.importorskip("matplotlib", reason="pictures need agent-kernel[plots]")
     figure = plots.PICTURES[name](load(sessions))
     assert len(figure.alt) > 20
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows without pyplot
     assert ink(figure) > 0.02
 
 
