@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.validate import validate_messages
+from agent_kernel.transcripts.deepseek_requests import requests
 from agent_kernel.transcripts.habits import habits
 from agent_kernel.transcripts.jsonl import parsed
 from agent_kernel.transcripts.rebuild import messages
@@ -22,6 +23,7 @@ from agent_kernel.transcripts.repair import CODES, repair
 
 Report = dict[str, Any]
 BIGGEST = 5
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # gzip, zstd
 
 
 class Walk(Protocol):
@@ -144,16 +146,22 @@ def _advice(tables: Tables, detect: Detect | None) -> list[Report]:
 
 
 def pairs(path: str, walk: Walk) -> list[Report]:
-    """Return what the Messages API would refuse in the messages rebuilt along our chain."""
+    """Return what the Messages API would refuse in the messages rebuilt along our chain.
+
+    Of a DeepSeek log it is the last request that is held to the rules; packed files are not read.
+    """
     wanted = [rec.offset for rec in walk.ours if rec.type in ("user", "assistant", "attachment")]
     with Path(path).open("rb") as file:
-        if file.read(2) == b"\x1f\x8b":
+        if file.read(4).startswith(_PACKED):
             return []
         file.seek(0)
         lines = {line.offset: line.value for line in parsed(file) if line.value is not None}
     rebuilt = messages(lines[offset] for offset in wanted if offset in lines)
+    if not wanted:
+        *_, rebuilt = [], *(made["messages"] for _, made in requests(lines.values()))
     profile = ModelProfile("transcript", window=10**9, thinking="adaptive")
-    found = validate_messages(rebuilt, profile, sendable=False)
+    sent = not wanted and bool(rebuilt)
+    found = validate_messages(rebuilt, profile, sendable=sent)
     return [
         {"rule": one.rule, "message": one.message, "text": one.text}
         for one in found
