@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import re
@@ -24,7 +23,8 @@ from agent_kernel import tools as room
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.calling import build
 from agent_kernel.core.events import PermissionMode, RequestContext, TaskCreated
-from agent_kernel.core.messages import Message, ToolUse, text_of
+from agent_kernel.core.messages import Message, ToolUse, canonical, text_of
+from agent_kernel.core.model import Request
 from agent_kernel.core.prompt import (
     WAIT,
     Part,
@@ -38,6 +38,7 @@ from agent_kernel.core.prompt import (
 from agent_kernel.core.query import start_turn
 from agent_kernel.core.session import Session
 from agent_kernel.core.tool import tool
+from agent_kernel.core.usage import CHARS_PER_TOKEN
 from agent_kernel.kernel.workbench import OpenNotebook
 from agent_kernel.sections.rules import LINES
 from tests.sections.conftest import Desk, names, text
@@ -247,14 +248,30 @@ def test_the_rules_are_static_and_short_and_bash_names_six_pairs() -> None:
         assert pair in " ".join(bash.split())
 
 
-async def test_the_prompt_is_lean(desk: Desk) -> None:
-    """System and all resident schemas of a fresh session, at 2.75 characters a token."""
+def measured(request: Request) -> dict[str, float]:
+    """Tokens of a request by section and tool, at 2.75 characters a token (the core's estimate)."""
+    rows = {f"section {part.name}": len(part.text) for part in request.system}
+    rows |= {f"tool {t.name}": len(canonical(t.wire())) for t in request.tools}
+    rows |= {"messages": len(canonical([message.wire() for message in request.messages]))}
+    return {name: chars / CHARS_PER_TOKEN for name, chars in rows.items()}
+
+
+async def test_the_prompt_is_lean_and_500_deferred_tools_cost_the_search_alone(desk: Desk) -> None:
+    """System, all resident schemas and the context of a fresh session, in 6,000 tokens."""
     await desk.say("go")
-    request = desk.sent()[0]
-    system = sum(len(part.text) for part in request.system)
-    schemas = {schema.name: len(json.dumps(schema.wire())) for schema in request.tools}
-    tokens = (system + sum(schemas.values())) / 2.75
-    assert tokens <= 6_000, (round(tokens), system, schemas)
+    before = measured(desk.sent()[0])
+    assert sum(before.values()) <= 6_000, before
+    assert before["section rules"] <= 700, before
+    many = [deferred(f"mcp__s{n % 9}__thing_{n}") for n in range(500)]
+    other = Desk(desk.workspace, desk.home)
+    other.changes["tools"] = room.ordered([*room.ALL, *many])
+    await other.say("go")
+    after = measured(other.sent()[0])
+    assert set(after) - set(before) == {"tool tool_search"}
+    same = {name: after[name] for name in before if name != "messages"}
+    assert same == {name: before[name] for name in same}
+    assert sum(after.values()) - sum(before.values()) < 400, after
+    assert sum(after.values()) <= 6_000, after
 
 
 # ---- F2.6: no order but the documented one -------------------------------------------------------
