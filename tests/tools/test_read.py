@@ -188,6 +188,41 @@ async def test_a_pdf_is_read_by_pages_or_says_what_is_missing(bench: Bench, tmp_
     assert "PDF" in await bench.error(READ, path="a.pdf")
 
 
+def pdf(*pages: str) -> bytes:
+    """A PDF by hand, one line of text a page."""
+    count = len(pages)
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>"]
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(count))
+    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode())
+    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    for n, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
+        font = "/Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 612 792]"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {font} /Contents {5 + 2 * n} 0 R >>".encode())
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+    out, at = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        at.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"".join(b"%010d 00000 n \n" % place for place in at)
+    head = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    root = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+    return out + head + table + root % (len(objects) + 1, len(out))
+
+
+async def test_the_pages_of_a_pdf_are_read_by_range_twenty_at_most(bench: Bench) -> None:
+    pytest.importorskip("pypdf")
+    bench.file("a.pdf", pdf(*(f"words of page {n}" for n in range(1, 26))))
+    first = await bench.text(READ, path="a.pdf")
+    assert "[page 1]\nwords of page 1" in first
+    assert "words of page 20" in first
+    assert "words of page 21" not in first
+    assert "[pages 1-20 of 25; offset=21 goes on]" in first
+    assert await bench.text(READ, path="a.pdf", offset=25) == "[page 25]\nwords of page 25"
+    two = await bench.text(READ, path="a.pdf", offset=2, limit=1)
+    assert two == "[page 2]\nwords of page 2\n[pages 2-2 of 25; offset=3 goes on]"
+
+
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
 async def test_what_is_no_path_is_refused(bench: Bench, path: str) -> None:
     assert await bench.error(READ, path=path)
