@@ -91,7 +91,7 @@ def test_the_doctor_holds_its_last_request_to_the_rules(tmp_path, capsys):
     main(["doctor", str(path), "--json"])
     (report,) = json.loads(capsys.readouterr().out)["files"]
     assert report["pairs"]
-    assert "t1" in report["pairs"][0]["text"]
+    assert "ends in an assistant message" in report["pairs"][0]["text"]
     path.write_text("".join(json.dumps(line) + "\n" for line in LOG))
     main(["doctor", str(path), "--json"])
     assert json.loads(capsys.readouterr().out)["files"][0]["pairs"] == []
