@@ -5,6 +5,6 @@ May not compare with another machine or another day: a bar is a ratio, or second
 
 from __future__ import annotations
 
-from bench import frames, imports, kernel, wire
+from bench import frames, imports, kernel, lsp, wire
 
-ALL = {"imports": imports, "kernel": kernel, "wire": wire, "frames": frames}
+ALL = {"imports": imports, "kernel": kernel, "wire": wire, "frames": frames, "lsp": lsp}

@@ -293,17 +293,18 @@ ACTIONS: dict[str, Callable[[Ask], Awaitable[list[str]]]] = {
 }
 
 
-async def _answer(value: LspInput, ctx: ToolContext, language: str) -> tuple[list[str], str]:
-    """Ask the language's server; one that ended is started once more."""
+async def _answer(value: LspInput, ctx: ToolContext, language: str) -> tuple[list[str], Json]:
+    """Ask the language's server; one that ended is started once more. `cold`: it had to start."""
     for last in (False, True):
         server = await server_of(ctx, language, TIMEOUT / 2)
-        ask = Ask(value, ctx, server)
+        ask, cold = Ask(value, ctx, server), server.asked == 0
+        server.asked += 1
         ability = ABILITIES.get(value.action)
         if ability is not None and not server.client.capabilities.get(ability):
             raise ToolError(f"{ask.name} lacks {ability}: it cannot answer {value.action}")
         try:
             await asyncio.to_thread(server.documents.watch, str(files.root(ctx)))
-            return await ACTIONS[value.action](ask), ask.name
+            return await ACTIONS[value.action](ask), {"server": ask.name, "cold": cold}
         except ServerEnded as error:
             server.close()
             if last:
@@ -325,12 +326,12 @@ async def run(value: LspInput, ctx: ToolContext) -> Answer:
         raise ToolError(f"no language is known for {value.path!r}; use grep or read")
     try:
         async with asyncio.timeout(TIMEOUT):
-            lines, name = await _answer(value, ctx, language)
+            lines, about = await _answer(value, ctx, language)
     except TimeoutError:
         raise ToolError(f"the language server gave no answer within {TIMEOUT:.0f} s") from None
     text, cut = listed(lines)
-    meta: Json = {"server": name, "matched": len(lines), "truncated": cut, "tier": "symbol"}
-    return text_answer(text or f"{name} found nothing", taint="repo", **meta)
+    meta: Json = {**about, "matched": len(lines), "truncated": cut, "tier": "symbol"}
+    return text_answer(text or f"{about['server']} found nothing", taint="repo", **meta)
 
 
 LSP = Tool(

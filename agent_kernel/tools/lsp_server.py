@@ -58,6 +58,7 @@ class Server:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.documents = Documents(client.notify)
+        self.asked = 0  # questions so far: the first one finds it cold
         self._timer: threading.Timer | None = None
 
     def touch(self) -> None:

@@ -56,6 +56,9 @@ async def test_definition_and_references_of_a_two_file_project(project: Bench) -
     assert said.content[0].text == expected
     assert said.meta["tier"] == "symbol"
     assert said.meta["server"] == "ty"
+    assert said.meta["cold"] is True  # its seconds are those of a start
+    again = await project.call(LSP, action="definition", path="a.py", line=6, symbol="helper")
+    assert again.meta["cold"] is False
     assert await project.text(LSP, action="definition", path="a.py", line=6, column=18) == expected
     text = await project.text(LSP, action="references", symbol="helper")
     assert text.split("\n") == ['a.py:6:18: return b.helper("é𝄞", "x")', expected]
