@@ -138,6 +138,7 @@ def built(
         workspace=settings.folder,
         services={
             "facts": compaction.FACT_KINDS,
+            "data": settings.get("data.sources"),
             "lent": rooms_tools.LENT,
             "may_read": guard.may_read,
             "web": _web(settings),
@@ -147,6 +148,7 @@ def built(
         background=background,
         tasks=tasks,
         wake=wake,
+        fallback_model=settings.get("fallback_model"),
     )
     guard.over_budget = lambda: _over(session, agent)
     checkpoints.watch(session, agent, settings.get("snapshots"))

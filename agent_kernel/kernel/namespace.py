@@ -118,3 +118,14 @@ def describe(name: str, value: Any) -> str:
         left = len(text) - DESCRIBE_CHARS
         text = f"{text[:DESCRIBE_CHARS]}\n[{left:,} more characters of {name} left out]"
     return text
+
+
+def frames_in(space: Mapping[str, Any]) -> Json:
+    """Return the pandas DataFrames of a namespace by name, those that are SQL names."""
+    return {
+        name: value
+        for name, value in list(space.items())
+        if not name.startswith("_")
+        and type(value).__name__ == "DataFrame"
+        and type(value).__module__.partition(".")[0] == "pandas"
+    }

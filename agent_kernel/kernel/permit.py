@@ -20,7 +20,10 @@ from agent_kernel.guard.calls import Call, Context, Mode, Verdict
 from agent_kernel.guard.evaluate import evaluate
 from agent_kernel.guard.rules import Refused, Rule, Rules, parse_rule
 from agent_kernel.kernel.settings import Settings
+from agent_kernel.tools import sql
 
+RISKS = {"sql": sql.risk_of}
+"""What a tool says of a call's risk, "" = none: a call with one is asked in every mode."""
 _TAINTS = ("web", "mcp", "notebook")
 
 
@@ -63,6 +66,8 @@ class Guard:
         """Return what may become of a call: the loop's `permit`."""
         self._tools[tool.name] = tool
         verdict = self.verdict(tool, value, context.headless)
+        if tool.name in RISKS:
+            verdict = _with_risk(verdict, RISKS[tool.name](value, context), context.headless)
         if verdict.verdict == "ask" and self._for_turn(tool.name, verdict):
             reason = f"you allowed {tool.name} for this turn"
             return Judgement("allow", by="rule", stage="grant", reason=reason)
@@ -136,6 +141,15 @@ class Guard:
             allow_local=self._settings.allow_local(),
             repeats=_repeats(session, call.tool, value),
         )
+
+
+def _with_risk(verdict: Verdict, risk: str, headless: bool) -> Verdict:
+    """Return a verdict with what a tool says of its call's risk: such a call is always asked."""
+    if not risk or verdict.verdict not in ("allow", "ask"):
+        return verdict
+    if headless:
+        return Verdict("deny", f"nobody is here to ask: {risk}", "headless", risk=risk)
+    return Verdict("ask", "it writes to a database", "risk", parts=verdict.parts, risk=risk)
 
 
 def _one(verdict: str, rule: Rule) -> Rules:

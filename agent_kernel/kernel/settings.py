@@ -69,6 +69,14 @@ def _text(value: Any) -> str | None:
     return str(value) if value not in (None, "", "none") else None
 
 
+def _sources(value: Any) -> Json:
+    """Return data sources by name, given as an object or as JSON. Raises ValueError."""
+    made = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(made, dict) or not all(isinstance(each, dict) for each in made.values()):
+        raise ValueError('give an object like {"shop": {"url": "duckdb:shop.duckdb"}}')
+    return made
+
+
 def read_budget(value: Any) -> Json:
     """Return the limit of `0.50`, `$2`, `40k`, `1.5M` or `40000 tokens`. Raises ValueError."""
     if value in (None, "none", {}):
@@ -111,8 +119,12 @@ KEYS = {
         ),
         Key("defer", "always", _deferral, "MCP schemas: always, auto:N (% of the window), never"),
         Key("wake", "cell", _one_of("cell", "auto", "off"), "what a background agent's end does"),
+        Key(
+            "fallback_model", None, _text, "the model offered after 3 overloaded attempts", "never"
+        ),
         Key("wakes_in_a_row", 3, _whole, "turns that `wake auto` starts without a person", "lower"),
         Key("keep_tasks", "off", _one_of("on", "off"), "whether commands outlive their kernel"),
+        Key("data.sources", {}, _sources, "databases by name: url, tier, read_only, …", "never"),
         Key("front_wait", 1.0, float, "seconds a front end has to show that it is live"),
         Key("noninteractive", "run", _one_of("run", "replay"), "headless: run or only replay"),
     )
@@ -160,7 +172,7 @@ class Settings:
             found.append(Found("option", _value(key, option, "the option")))
         if name in self.session:
             found.append(Found("session", self.session[name]))
-        variable = PREFIX + name.upper()
+        variable = PREFIX + name.upper().replace(".", "_")
         if self.env.get(variable):
             found.append(Found(variable, _value(key, self.env[variable], variable)))
         below = [*self._of_file(key, self.user_file), Found("default", key.default)]

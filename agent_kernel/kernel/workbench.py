@@ -26,6 +26,7 @@ from agent_kernel.kernel.cellstates import with_states
 from agent_kernel.kernel.connections import Connections
 from agent_kernel.kernel.display import Publisher, TurnDisplay, kept_outputs
 from agent_kernel.kernel.mainthread import MainThread
+from agent_kernel.kernel.namespace import frames_in
 from agent_kernel.kernel.panel import TaskPanel, tail_of
 from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
@@ -219,6 +220,7 @@ class Workbench:
             "run_cell": self.main.run_cell,
             "notebook": OpenNotebook(self),
             "kernel": "agent_kernel in IPython",
+            "frames": lambda: frames_in(self.shell.user_ns),
         }
         if self.settings.get("keep_tasks") == "on":
             found["keep_tasks"] = True

@@ -19,6 +19,7 @@ from agent_kernel.tools.agent import AGENT
 from agent_kernel.tools.ask import ASK
 from agent_kernel.tools.bash import BASH
 from agent_kernel.tools.concept_search import CONCEPT_SEARCH
+from agent_kernel.tools.data_risk import DATA_RISK
 from agent_kernel.tools.edit import EDIT
 from agent_kernel.tools.glob import GLOB
 from agent_kernel.tools.grep import GREP
@@ -29,6 +30,7 @@ from agent_kernel.tools.python import PYTHON
 from agent_kernel.tools.read import READ
 from agent_kernel.tools.recall_history import RECALL_HISTORY
 from agent_kernel.tools.skill import SKILL
+from agent_kernel.tools.sql import SQL
 from agent_kernel.tools.task_output import TASK_OUTPUT
 from agent_kernel.tools.task_stop import TASK_STOP
 from agent_kernel.tools.todo import TODO
@@ -73,6 +75,8 @@ ALL: tuple[Tool, ...] = (
     WEB_SEARCH,
     WEB_FETCH,
     LSP,
+    SQL,
+    DATA_RISK,
 )
 
 GROUP = "agent_kernel.tools"
