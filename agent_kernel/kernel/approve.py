@@ -6,16 +6,19 @@ May not judge: an answer is bound to one call, its input's hash and a nonce; any
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.core.batch import Question, Reply
 from agent_kernel.core.events import PermissionRule
 from agent_kernel.core.messages import Json, canonical
 from agent_kernel.guard.render import visible
+from agent_kernel.kernel.parse import UsageError
 from agent_kernel.kernel.questions import Asker, typed_line
 from agent_kernel.kernel.secrecy import masked
 from agent_kernel.widgets.turnview import Ask
@@ -30,6 +33,7 @@ WORDS = {
 }  # fmt: skip
 
 
+CHANGES = frozenset(("edit", "write", "notebook"))  # tools whose target is the file of `path`
 EDITED_MASK = "the edited text holds a mask in place of a secret; approve it as it is, or deny it"
 
 
@@ -41,6 +45,7 @@ class Approver:
         self._open: dict[str, tuple[Question, str, asyncio.Future[Reply]]] = {}
         self.asker = Asker(bench, self)
         self.cards: dict[str, Ask] = {}  # by call id: what an open card is bound to
+        self._targets: dict[str, Target] = {}
         self.guard: Guard | None = None
 
     @property
@@ -59,6 +64,7 @@ class Approver:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, nonce, answer)
         self.cards[question.id] = self._card(question, nonce)
+        self._targets[question.id] = target_of(question, self._bench.settings.folder)
         self._bench.touch()
         try:
             if await self.watched():
@@ -67,8 +73,8 @@ class Approver:
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else await typed
         finally:
-            self._open.pop(question.id, None)
-            self.cards.pop(question.id, None)
+            for kept in (self._open, self.cards, self._targets):
+                kept.pop(question.id, None)
             self._bench.touch()
 
     async def watched(self) -> bool:
@@ -98,11 +104,18 @@ class Approver:
 
     async def _typed(self, question: Question) -> Reply:
         """Return the answer typed into input(); denied where there is no stdin."""
-        try:
-            said = await self._bench.runtime.on_main(lambda: typed_line(self._words(question)))
-        except (EOFError, OSError, NotImplementedError) as error:
-            return Reply("deny", by="policy", reason=f"nobody is there to ask ({error})")
-        return self._reply(question, said)
+        changed = ""
+        while True:
+            text = f"{changed}\n{self._words(question)}".lstrip()
+            try:
+                said = await self._bench.runtime.on_main(lambda: typed_line(text))  # noqa: B023
+            except (EOFError, OSError, NotImplementedError) as error:
+                return Reply("deny", by="policy", reason=f"nobody is there to ask ({error})")
+            reply = self._reply(question, said)
+            changed = self.stale(question.id) if reply.verdict == "allow" else ""
+            if not changed:
+                return reply
+            self._again(question.id)
 
     def _words(self, question: Question) -> str:
         """Return the question as it may be shown: a secret of its input is masked."""
@@ -116,6 +129,31 @@ class Approver:
                 self._grant_turn(question)
             return Reply("allow", reason=rest)
         return Reply("deny", reason=rest if verb == "deny" else said.strip() or "no answer")
+
+    # ---- a target that changed -------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See whether a file that an open call would change is another than when it was asked."""
+        for call_id in list(self.cards):
+            self.stale(call_id)
+
+    def stale(self, call_id: str) -> str:
+        """Return how a call's target changed since it was asked, "" while it did not."""
+        target, card = self._targets.get(call_id), self.cards.get(call_id)
+        said = target.changed() if target is not None else ""
+        if card is not None and card.stale != said:
+            self.cards[call_id] = replace(card, stale=said)
+            self._bench.touch()
+        return said
+
+    def _again(self, call_id: str) -> None:
+        """Bind the card to the target as it is now: a new card, with nothing pressed on it."""
+        question, _nonce, answer = self._open[call_id]
+        nonce = secrets.token_hex(16)
+        self._open[call_id] = (question, nonce, answer)
+        self._targets[call_id] = target_of(question, self._bench.settings.folder)
+        self.cards[call_id] = self._card(question, nonce)
+        self._bench.touch()
 
     # ---- clicks and commands ---------------------------------------------------------------------
 
@@ -132,6 +170,11 @@ class Approver:
         question, nonce, answer = found
         if message.get("nonce") != nonce or message.get("hash") != question.input_hash:
             return False
+        if message["type"] == "rediff":
+            self._again(question.id)
+            return True
+        if message["type"] != "deny" and self.stale(question.id):
+            return True  # the card says so now; nothing was decided
         reply = self._clicked(question, message)
         if reply is None:
             return False
@@ -163,6 +206,9 @@ class Approver:
         found = self._open.get(call_id)
         if found is None or found[2].done():
             return False
+        if reply.verdict == "allow" and (said := self.stale(call_id)):
+            self._again(call_id)
+            raise UsageError(f"{said} Nothing was decided; approve it again to allow it as it is")
         if turn:
             self._grant_turn(found[0])
         found[2].get_loop().call_soon_threadsafe(_settle, found[2], reply)
@@ -171,6 +217,39 @@ class Approver:
     def _grant_turn(self, question: Question) -> None:
         if self.guard is not None:
             self.guard.grant_turn(question.name)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The file a call would change, and its SHA-256 when it was asked, "" where there was none."""
+
+    path: Path | None
+    name: str = ""
+    digest: str = ""
+
+    def changed(self) -> str:
+        """Return the sentence of a change since, "" where there was none."""
+        now = _digest(self.path)
+        if now == self.digest:
+            return ""
+        what = "was made" if not self.digest else "is gone" if not now else "changed"
+        return f"{visible(self.name, one_line=True)} {what} since you were asked."
+
+
+def target_of(question: Question, folder: Path) -> Target:
+    """Return the file a call would change, as it is now."""
+    name = question.input.get("path")
+    if question.name not in CHANGES or not isinstance(name, str):
+        return Target(None)
+    path = folder / name
+    return Target(path, name, _digest(path))
+
+
+def _digest(path: Path | None) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else ""
+    except OSError:
+        return ""
 
 
 def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:

@@ -22,7 +22,7 @@ from agent_kernel.kernel.turns import events_from, record
 from agent_kernel.widgets.anywidgets import turn_widget
 from agent_kernel.widgets.bundle import mime_bundle
 from agent_kernel.widgets.fold import fold_turn
-from agent_kernel.widgets.turnview import Ask, Live, Replayed, TurnView
+from agent_kernel.widgets.turnview import Ask, Asked, Live, Replayed, TurnView
 
 EVERY = 0.09  # seconds between two updates at most: 11 a second
 SELDOM = 1.0  # seconds between two whole bundles while nobody knows which of its mimes is seen
@@ -76,8 +76,10 @@ class TurnDisplay:
     ) -> None:
         self.id = f"agent-{secrets.token_hex(8)}"
         self.asks: dict[str, Ask] = {} if asks is None else asks
+        self.own: list[Asked] = []  # the kernel's own questions
         self.moved = False  # to the background: the task panel asks and steers
         self._task_tails = tails
+        self.before_look: Callable[[], None] = lambda: None
         self.rich_outputs: list[Json] = []
         self.alive = asyncio.Event()  # a front end answered
         self.stopped_by = ""
@@ -154,11 +156,12 @@ class TurnDisplay:
         self._open()
         while True:
             try:
-                async with asyncio.timeout(LOOK if self.waiting else None):
+                async with asyncio.timeout(LOOK if self.waiting or self.asks else None):
                     await self._dirty.wait()
             except TimeoutError:
-                pass  # what tasks write is in no event
+                pass  # what tasks write, and what changes a file, is in no event
             self._dirty.clear()
+            self.before_look()
             self._update()
             await asyncio.sleep(EVERY)
 
@@ -219,6 +222,7 @@ class TurnDisplay:
                 asks=dict(self.asks),
                 waiting_tasks=self.waiting,
                 stopped_by=self.stopped_by,
+                questions=tuple(self.own),
             )
         events = events_from(self._session, self._first)
         view = fold_turn(events, now, price=price, window=self._window, replayed=replayed)

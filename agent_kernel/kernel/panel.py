@@ -131,7 +131,13 @@ class TaskPanel:
         bench = self._bench
         now = None
         if live:
-            now = Live(now=time.time(), tails=self._tails(), asks=dict(bench.approver.cards))
+            bench.approver.look()
+            now = Live(
+                now=time.time(),
+                tails=self._tails(),
+                asks=dict(bench.approver.cards),
+                questions=tuple(bench.approver.asker.own),
+            )
         made = tasks_view.panel(self._gathered.events(), now, background=bench.moved)
         for row in made["tasks"]:
             if row["id"] in self._opened and live and (task := self._task(row["id"])):

@@ -15,8 +15,9 @@ from agent_kernel.core.session import Session
 from agent_kernel.core.state import CallState
 from agent_kernel.guard.render import visible
 from agent_kernel.kernel.sigint import keyboard_interrupts
-from agent_kernel.widgets.asked import YES_PLAN
-from agent_kernel.widgets.turnview import Ask
+from agent_kernel.widgets.asked import YES_PLAN, own
+from agent_kernel.widgets.calls import short_id
+from agent_kernel.widgets.turnview import Ask, Asked
 
 if TYPE_CHECKING:
     from agent_kernel.kernel.approve import Approver
@@ -35,6 +36,7 @@ class Asker:
         self._bench = bench
         self._approver = approver
         self._open: dict[str, tuple[str, list[str], asyncio.Future[Given]]] = {}
+        self.own: list[Asked] = []  # the kernel's questions, of no call
 
     async def question(self, text: str, options: list[str], multiple: bool, kind: str) -> Given:
         """Return the person's answer, None when nobody answers; the service `ask`."""
@@ -52,19 +54,26 @@ class Asker:
 
     async def _asked(self, call_id: str, text: str, options: list[str], multiple: bool) -> Given:
         nonce = secrets.token_hex(16)
+        ident = call_id or f"kernel_{nonce[:6]}"
         answer: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
-        self._open[call_id] = (nonce, options, answer)
-        self._approver.cards[call_id] = Ask(nonce=nonce, hash="")
+        self._open[ident] = (nonce, options, answer)
+        if call_id:
+            self._approver.cards[ident] = Ask(nonce=nonce, hash="")
+        else:
+            clean = self._bench.secrecy.text(text)
+            self.own.append(own(ident, nonce, clean, options, multiple=multiple))
         self._bench.touch()
         try:
-            if call_id and await self._approver.watched():
+            # A command's question has no turn to stand in: its cell takes a typed line.
+            if (call_id or self._bench.display is not None) and await self._approver.watched():
                 return await answer
             typed = asyncio.ensure_future(self._typed(text, options, multiple))
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else await typed
         finally:
-            self._open.pop(call_id, None)
-            self._approver.cards.pop(call_id, None)
+            self._open.pop(ident, None)
+            self._approver.cards.pop(ident, None)
+            self.own[:] = [each for each in self.own if each["id"] != ident]
             self._bench.touch()
 
     async def _typed(self, text: str, options: list[str], multiple: bool) -> Given:
@@ -94,12 +103,15 @@ class Asker:
             answer.set_result(given)
         return bool(given)
 
-    def answer(self, call_id: str, text: str) -> bool:
-        """Answer from a command, in words or by numbers; False when that call asks nothing now."""
-        found = self._open.get(call_id)
-        if found is None or found[2].done():
+    def answer(self, word: str, text: str) -> bool:
+        """Answer from a command, in words or by numbers; False when no such call asks now.
+
+        `word` is the call's id or its short form.
+        """
+        mine = [found for ident, found in self._open.items() if word in (ident, short_id(ident))]
+        if len(mine) != 1 or mine[0][2].done():
             return False
-        _nonce, options, answer = found
+        _nonce, options, answer = mine[0]
         given = chosen(text.strip(), options, multiple=True)
         one = given[0] if isinstance(given, list) and len(given) == 1 else given
         answer.get_loop().call_soon_threadsafe(_settle, answer, one)

@@ -129,7 +129,7 @@ def display_of(
     bench: Workbench, session: Session, first: int, publisher: Publisher, window: int | None = None
 ) -> TurnDisplay:
     """Return the display of the turn that begins at index `first`."""
-    return TurnDisplay(
+    display = TurnDisplay(
         publisher,
         session,
         first,
@@ -141,6 +141,8 @@ def display_of(
         asks=bench.approver.cards,
         tails=bench.tails,
     )
+    display.own, display.before_look = bench.approver.asker.own, bench.approver.look
+    return display
 
 
 def options_of(bench: Workbench, start: TurnStart) -> build.Options:

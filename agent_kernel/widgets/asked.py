@@ -84,6 +84,26 @@ def _question(call: Call, ask: Ask | None, live: bool) -> Asked:
     return out
 
 
+def own(ident: str, nonce: str, text: str, options: Sequence[str], *, multiple: bool) -> Asked:
+    """Return a question of the kernel itself, no call of the model."""
+    shown = hidden.output(text)
+    return {
+        "id": ident,
+        "short": short_id(ident),
+        "nonce": nonce,
+        "kind": "question",
+        "glyph": "ask",
+        "word": "waiting for you",
+        "title": "One question",
+        "md": shown,
+        "blocks": markdown.blocks(shown),
+        "options": [hidden.one_line(option) for option in options],
+        "multiple": multiple,
+        "commands": [f'%agent answer {short_id(ident)} "text"'],
+        "answered": False,
+    }
+
+
 def queued(events: Sequence[Event], agent: str = "main") -> list[Queued]:
     """Return the person's words that no request of `agent` has read yet, as they were queued."""
     waiting: dict[int, Queued] = {}

@@ -77,6 +77,7 @@ def _view(
     panel = tasks.rows(seen, live if running else None, rowed)
     head = notes.head(state, seen, live, waiting) if running and live is not None else None
     questions = asked.questions(open_calls, asks, live=running)
+    questions += live.questions if live is not None and running else ()
     return {
         "schema": SCHEMA,
         "turn": seen[0].turn,

@@ -140,7 +140,10 @@ def panel(events: Sequence[Event], live: Live | None, *, background: bool = Fals
         "approvals": [
             approvals.approval(call, asks.get(call.call.id), "ask", on) for call in waiting
         ],
-        "questions": asked.questions(open_calls, asks, live=on),
+        "questions": [
+            *asked.questions(open_calls, asks, live=on),
+            *(live.questions if live is not None and background else ()),
+        ],
         "steer": background and on,
         "queued": asked.queued(events) if on else [],
         "foot": ["%agent output ID", "%agent cancel ID", '%agent send ID "text"', "%agent wait"],

@@ -5,7 +5,7 @@ May not fold or render anything: fold.py makes these values, the twins and the w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -220,7 +220,8 @@ class Live:
     """The running part of a turn that is in no event yet; times are unix seconds.
 
     `writing` is the tool whose input the model is writing; `tails` are the last output lines of
-    running calls by call id, and of running tasks by task id; `heard` is when anything last came.
+    running calls by call id, and of running tasks by task id; `heard` is when anything last came;
+    `questions` are the kernel's own.
     """
 
     now: float
@@ -232,6 +233,7 @@ class Live:
     asks: Mapping[str, Ask] = field(default_factory=dict)
     waiting_tasks: bool = False
     stopped_by: str = ""
+    questions: Sequence[Asked] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,3 +191,63 @@ def test_after_a_restart_a_live_command_is_taken_up_and_the_rest_is_lost_and_tol
     assert body.count("<task-notification>") == 2 and body.count("<status>lost</status>") == 2
     assert "stopped" in again.ok(f"%agent cancel {running[0][-6:]}").text
     assert [e.reason for e in again.session().events if isinstance(e, TurnEnd)][-1] == "completed"
+
+
+def test_an_approval_is_stale_once_its_file_changed(kernel, serve) -> None:
+    write = ("write", {"path": "a.txt", "content": "the model's\n"})
+    server = serve(None, Turns(calls(write), says("So.")))
+    k = kernel(server, AGENT_KERNEL_FRONT_WAIT="0.2")
+    prompts: list[str] = []
+
+    def answer(prompt: str) -> str:
+        prompts.append(prompt)
+        if len(prompts) == 1:
+            (k.folder / "a.txt").write_text("the person's\n")
+        return ["y", "n not now"][len(prompts) - 1]
+
+    k.ok("%%agent\nwrite it", "s1", stdin=answer)
+    assert len(prompts) == 2 and prompts[1].startswith("a.txt was made since you were asked.")
+    assert (k.folder / "a.txt").read_text() == "the person's\n"
+    k.ok("%agent config front_wait 30")
+    (k.folder / "a.txt").unlink()
+    seen: list[dict[str, Any]] = []
+    front = Widget(k)
+
+    def each(message: dict[str, Any]) -> None:
+        front.take(message)
+        if message["msg_type"] == "comm_open":
+            front.click(message["content"]["comm_id"], type="ping")
+        ident = front.named("approvals")
+        card = front.open[ident]["view"]["approvals"][0] if ident else None
+        if card is None or (seen and seen[-1] == card):
+            return
+        seen.append(card)
+        press = {"id": card["id"], "nonce": card["nonce"], "hash": card["hash"]}
+        if len(seen) == 1:  # changed just before the click: the click decides nothing
+            (k.folder / "a.txt").write_text("theirs\n")
+            front.click(ident, type="approve", scope="once", **press)
+        elif card["stale"]:
+            (k.folder / "a.txt").unlink()
+            front.click(ident, type="rediff", **press)
+        elif card["nonce"] != seen[0]["nonce"]:
+            front.click(ident, type="approve", scope="once", **press)
+
+    k.finish(k.start("%%agent\nwrite it again", "s2", stdin=True), [], each=each)
+    assert any("a.txt was made since you were asked." in card["stale"] for card in seen)
+    assert (k.folder / "a.txt").read_text() == "the model's\n"
+
+
+def test_an_overloaded_model_offers_the_other_one_in_the_cell(kernel, serve) -> None:
+    replies = [{"fault": "overloaded"}] * 3
+    server = serve({"scenario": "overloaded", "replies": replies}, lambda _body: says("Here."))
+    k = kernel(server, AGENT_KERNEL_FALLBACK_MODEL="claude-haiku-5-5", AGENT_KERNEL_FRONT_WAIT="30")
+
+    def yes(front: Widget, ident: str, view: Any) -> None:
+        (card,) = view["questions"]
+        front.click(ident, type="answer", id=card["id"], nonce=card["nonce"], picks=[0])
+
+    ran = clicked(k, "%%agent\nhello", "questions", "is overloaded", yes)
+    assert ran.status == "ok", ran.error
+    assert json.loads(server.messages[-1].body)["model"] == "claude-haiku-5-5"
+    (chosen,) = [e for e in k.session().events if e.type == "model/selected"]
+    assert chosen.fallback and chosen.model == "claude-haiku-5-5"

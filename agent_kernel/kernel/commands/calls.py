@@ -98,10 +98,10 @@ def answer(bench: Workbench, words: list[str]) -> None:
 
 
 def _answer(bench: Workbench, word: str, text: str, *, is_error: bool) -> None:
-    state = _open_call(bench, word)
-    if not is_error and bench.approver.asker.answer(state.call.id, text):
-        print(f"{state.call.name} {short_id(state.call.id)}: answered.")
+    if not is_error and bench.approver.asker.answer(word, text):
+        print(f"{word}: answered.")
         return
+    state = _open_call(bench, word)
     if state.started is not None:
         raise UsageError(f"call {word} has started; stop the turn instead")
     bench.ready()
