@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shutil
 from collections import Counter
@@ -31,10 +32,10 @@ def stopped() -> Iterator[None]:
 def symbols() -> list[str]:
     """Names that one function or class of the core alone has, long enough to be no common word."""
     defined: Counter[str] = Counter()
-    text = ""
+    words: Counter[str] = Counter()
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_text(encoding="utf-8")
-        text += source
+        words.update(re.findall(r"\w+", source))
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 defined[node.name] += 1
@@ -49,9 +50,7 @@ def symbols() -> list[str]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and len(node.name) > 9
     ]
     return [
-        name
-        for name in sorted(core)
-        if defined[name] == 1 and 3 <= len(re.findall(rf"\b{name}\b", text)) <= PLACES // 2
+        name for name in sorted(core) if defined[name] == 1 and 3 <= words[name] <= PLACES // 2
     ][:: max(1, len(core) // (2 * SYMBOLS))][:SYMBOLS]
 
 
@@ -60,9 +59,19 @@ def code_places(bench: Bench, text: str, name: str) -> set[tuple[str, int]]:
     found = set()
     for line in text.split("\n"):
         path, number, _ = line.split(":", 2)
-        tree = ast.parse((bench.workspace / path).read_text(encoding="utf-8"))
-        if any(_names(node, name, int(number)) for node in ast.walk(tree)):
+        nodes = parsed(bench.workspace / path).get(int(number), ())
+        if any(_names(node, name, int(number)) for node in nodes):
             found.add((path, int(number)))
+    return found
+
+
+@functools.cache
+def parsed(path: Path) -> dict[int, list[ast.AST]]:
+    """The nodes of a file by the lines they begin and end at."""
+    found: dict[int, list[ast.AST]] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for line in {getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)}:
+            found.setdefault(line, []).append(node)
     return found
 
 
