@@ -26,7 +26,8 @@ from agent_kernel.tools.mcp_config import ServerConfig
 from agent_kernel.tools.web import WebConfig
 from tests.tools.flow import done, flow, parted, result_text, results, said, start
 
-RESIDENT = [t.name for t in room.ALL if t.name not in ("tool_search", "web_search")]
+CORE = [t for t in room.ALL if not t.deferred]
+RESIDENT = [t.name for t in CORE if t.name not in ("tool_search", "web_search")]
 
 
 def names(session: Session, agent: str = "main") -> list[list[str]]:
@@ -67,7 +68,7 @@ async def test_500_deferred_tools_cost_one_search_and_the_one_found_outlives_a_c
     servers = Servers([ServerConfig("hall", server=many())])
     await servers.connect()
     try:
-        tools = room.ordered([*room.ALL, *servers.tools()])
+        tools = room.ordered([*CORE, *servers.tools()])
         assert sum(each.deferred for each in tools) == 501  # and the reader of resources
         path, wanted = tmp_path / "a.agent.jsonl", "mcp__hall__thing_321"
         main = [
@@ -79,7 +80,7 @@ async def test_500_deferred_tools_cost_one_search_and_the_one_found_outlives_a_c
         session, agent = flow(parted(main, {}), workspace, path, **changes)
         for words in ("go", "more", "again"):
             await query(session, agent, words)
-        with_search = [t.name for t in room.ALL if t.name != "web_search"]
+        with_search = [t.name for t in CORE if t.name != "web_search"]
         assert names(session)[:2] == [with_search, [*with_search, wanted]]
         assert "tool 321 of north" in result_text(session, "c")
         nodes = session.surface().nodes
@@ -142,7 +143,8 @@ async def test_tools_without_a_use_are_not_sent(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def sent(**changes: Any) -> list[str]:
-        session, agent = flow(parted([said("ok")], {}), workspace, **changes)
+        given = {"tools": CORE, **changes}
+        session, agent = flow(parted([said("ok")], {}), workspace, **given)
         await query(session, agent, "go")
         return names(session)[0]
 
@@ -181,7 +183,7 @@ async def test_a_person_switches_tools_on_and_off_from_the_next_request(
 
 
 def test_the_setting_defer_decides_what_is_sent_at_once() -> None:
-    tools = [*room.ALL, *[later(f"t{n}", "word " * 400) for n in range(20)]]
+    tools = [*CORE, *[later(f"t{n}", "word " * 400) for n in range(20)]]
 
     def deferred(how: str, window: int = 200_000) -> int:
         return sum(each.deferred for each in room.deferral(tools, how, window))
