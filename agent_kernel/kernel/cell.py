@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_kernel.core.events import PermissionMode
 from agent_kernel.core.messages import Json
-from agent_kernel.core.query import interrupt, queue, start_turn
+from agent_kernel.core.query import drop, interrupt, queue, start_turn
 from agent_kernel.core.session import Session
 from agent_kernel.kernel import build, filled, places, tags, turns
 from agent_kernel.kernel.beside import to_background
@@ -74,9 +74,9 @@ async def run_cell(bench: Workbench, line: str, body: str) -> None:
     asked = read(bench, given, body)
     bench.agent_cells += 1
     publisher = Publisher(bench.shell)
-    if bench.running is not None:
-        await _join(bench, asked)
-    elif given.get("dry_run"):
+    if bench.running is not None and await _join(bench, asked):
+        return
+    if given.get("dry_run"):
         work = show_request(bench, publisher, asked.options, asked.prompt.text)
         await drive(bench, work, turn=False)
     else:
@@ -113,13 +113,22 @@ def _cell_id(bench: Workbench) -> str | None:
     return None if bench.approver.reachable else f"#{bench.agent_cells + 1}"
 
 
-async def _join(bench: Workbench, asked: Asked) -> None:
-    """Hand the text to the turn that runs, and wait for its end (features.md F1.7)."""
-    running = bench.running
-    assert running is not None
-    queue(bench.session, {"text": asked.prompt.text, "cell": asked.cell}, "next")
-    print("This text joined the turn that runs; its answer stands there.")
-    await asyncio.shield(asyncio.wrap_future(running.done))
+async def _join(bench: Workbench, asked: Asked) -> bool:
+    """Hand the text to the turn that runs and wait for its end (features.md F1.7).
+
+    False when the turn ended before it read the text: then it is a turn of its own.
+    """
+    running, session = bench.running, bench.session
+    if running is None:
+        return False
+    item = queue(session, {"text": asked.prompt.text, "cell": asked.cell}, "next")
+    print("This text joins the turn that runs; its answer stands there.")
+    await asyncio.wait([asyncio.wrap_future(running.done)])
+    if item not in session.state().inbox:
+        return True
+    drop(session, item, "the turn it was for ended first")
+    print("That turn ended before it read this text, so it is a turn of its own.")
+    return False
 
 
 # ---- what the cell does ----------------------------------------------------------------------

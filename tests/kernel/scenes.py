@@ -47,6 +47,8 @@ async def model(request):
             return [words, ToolUse(f"toolu_look{{COUNT[0]:04d}}", "glob", {{"pattern": "*.none"}})]
         return "It runs."
     text = json.dumps(last)
+    if "story" in text:
+        return "word " * 200
     if "task-notification" in text:
         return "The agent is done: 42."
     if "spawn" in text:

@@ -49,6 +49,22 @@ def test_an_idle_notebook_spends_nothing_unasked(shared) -> None:
     assert len(scenes.of(scenes.newest(shared), scenes.RequestContext)) == asked
 
 
+def test_a_busy_cell_stalls_no_background_turn_and_a_cell_joins_one(shared) -> None:
+    scenes.fresh(shared, "off")
+    shared.finish(shared.start("%%agent --background\ntell a story", "f1", stdin=True), [])
+    began = time.time()
+    shared.ok("import time; time.sleep(4)")
+    (end,) = scenes.of(scenes.newest(shared), TurnEnd)
+    assert end.reason == "completed" and began < end.time < began + 3.9
+    shared.finish(shared.start("%%agent --background\nanother story", "f2", stdin=True), [])
+    ran = shared.finish(shared.start("%%agent\nand this", "f3", stdin=True), [])
+    session = scenes.newest(shared)
+    assert ran.status == "ok" and "joins the turn that runs" in ran.text
+    assert len(scenes.of(session, scenes.TurnStart)) == 2
+    assert len([e for e in scenes.of(session, scenes.UserMessage) if e.turn == 2]) == 2
+    assert len(scenes.of(session, TurnEnd)) == 2
+
+
 class Widget:
     """A live widget of a cell as a front end has it: its state, and clicks on it."""
 
@@ -238,8 +254,8 @@ def test_an_approval_is_stale_once_its_file_changed(kernel, serve) -> None:
 
 
 def test_an_overloaded_model_offers_the_other_one_in_the_cell(kernel, serve) -> None:
-    replies = [{"fault": "overloaded"}] * 3
-    server = serve({"scenario": "overloaded", "replies": replies}, lambda _body: says("Here."))
+    replies: list[dict[str, Any]] = [{"fault": "overloaded"}] * 3
+    server = serve({"replies": [*replies, says("Here.")]})
     k = kernel(server, AGENT_KERNEL_FALLBACK_MODEL="claude-haiku-5-5", AGENT_KERNEL_FRONT_WAIT="30")
 
     def yes(front: Widget, ident: str, view: Any) -> None:
