@@ -112,15 +112,7 @@ def built(
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
-    guard = Guard(
-        session,
-        settings,
-        mode=lambda: mode_of(session, settings, options),
-        notebook=notebook,
-        extra=_started_with(settings, options),
-        grants=grants,
-        changed=servers.changed if servers is not None else frozenset,
-    )
+    guard = _guard(session, settings, options, notebook, grants, servers)
     profile = profile_for(choice)
     agent = Agent(
         provider=_provider(choice, settings, providers),
@@ -136,15 +128,7 @@ def built(
         hooks=hooks_for(session, settings),
         max_tokens=settings.get("max_tokens"),
         workspace=settings.folder,
-        services={
-            "facts": compaction.FACT_KINDS,
-            "data": settings.get("data.sources"),
-            "lent": rooms_tools.LENT,
-            "may_read": guard.may_read,
-            "web": _web(settings),
-            **({"mcp": servers} if servers is not None else {}),
-            **services,
-        },
+        services={**_services(settings, guard, servers), **services},
         background=background,
         tasks=tasks,
         wake=wake,
@@ -153,6 +137,37 @@ def built(
     guard.over_budget = lambda: _over(session, agent)
     checkpoints.watch(session, agent, settings.get("snapshots"))
     return Built(agent, guard, choice)
+
+
+def _guard(
+    session: Session,
+    settings: Settings,
+    options: Options,
+    notebook: Callable[[], str],
+    grants: Grants | None,
+    servers: Servers | None,
+) -> Guard:
+    return Guard(
+        session,
+        settings,
+        mode=lambda: mode_of(session, settings, options),
+        notebook=notebook,
+        extra=_started_with(settings, options),
+        grants=grants,
+        changed=servers.changed if servers is not None else frozenset,
+    )
+
+
+def _services(settings: Settings, guard: Guard, servers: Servers | None) -> Json:
+    """Return what tools and sections are handed whatever the kernel adds."""
+    found: Json = {
+        "facts": compaction.FACT_KINDS,
+        "data": settings.get("data.sources"),
+        "lent": rooms_tools.LENT,
+        "may_read": guard.may_read,
+        "web": _web(settings),
+    }
+    return found if servers is None else {**found, "mcp": servers}
 
 
 _packages_tools = functools.cache(rooms_tools.found)  # looked for once: packages do not come later
