@@ -35,10 +35,12 @@ class SkillInput(Input):
     arguments: str = Field("", max_length=10_000)
 
 
-def _find(ctx: ToolContext, name: str) -> Skill:
-    found = skills.find(files.root(ctx)).found
+def _find(ctx: ToolContext, name: str) -> tuple[Skill, list[Skill]]:
+    """Return the nearest skill of a name, and those it hides."""
+    known = skills.find(files.root(ctx))
+    found = known.found
     if name in found:
-        return found[name]
+        return found[name], [each for each in known.hidden if each.name == name]
     near = difflib.get_close_matches(name, list(found), 3, 0.4) or list(found)[:10]
     raise ToolError(f"no skill {name!r}; the nearest are: {', '.join(near) or 'none'}")
 
@@ -62,13 +64,15 @@ async def _forked(skill: Skill, body: str, ctx: ToolContext) -> str | None:
 
 async def run(value: SkillInput, ctx: ToolContext) -> Answer:
     """Return the skill's body with its arguments filled in, or the answer of its sub-agent."""
-    skill = await asyncio.to_thread(_find, ctx, value.name)
+    skill, hidden = await asyncio.to_thread(_find, ctx, value.name)
     name = files.name_of(ctx, Path(os.path.realpath(skill.path)))
     event = SkillLoaded(name=skill.name, path=name, sha256=skill.sha256)
     ctx.session.append(event, agent=ctx.agent)
     body = skills.filled(skill, value.arguments)
     meta: Json = {"skill": skill.name, "path": name, "sha256": skill.sha256}
     meta |= {"origin": skill.origin, "taint": "repo" if skill.origin == "project" else None}
+    if hidden:
+        meta["hides"] = [files.name_of(ctx, Path(os.path.realpath(each.path))) for each in hidden]
     if skill.allowed_tools is not None:
         meta["allowed_tools"] = list(skill.allowed_tools)
     answered = await _forked(skill, body, ctx)

@@ -72,7 +72,12 @@ async def test_the_nearer_of_one_name_wins_and_the_other_is_known(bench: Bench, 
     assert found.found["x"].description == "near"
     assert [each.description for each in found.hidden] == ["middle", "far"]
     assert found.found["mine"].origin == "user"
-    assert "near body" in await bench.text(SKILL, name="x")
+    answer = await bench.call(SKILL, name="x")
+    assert "near body" in answer.content[0].text
+    assert answer.meta["path"] == ".agent_kernel/skills/x/SKILL.md"
+    near, far = answer.meta["hides"]  # both are in the log: what was taken, and what it hid
+    assert near == ".claude/skills/x/SKILL.md"
+    assert far.endswith("/.claude/skills/x/SKILL.md")
 
 
 async def test_arguments_without_a_place_stand_at_the_end(bench: Bench, home: Path) -> None:
