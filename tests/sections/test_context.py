@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from agent_kernel import sections
 from agent_kernel import tools as room
+from agent_kernel.cli import main
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.calling import build
 from agent_kernel.core.events import PermissionMode, RequestContext, TaskCreated
@@ -246,6 +248,30 @@ def test_the_rules_are_static_and_short_and_bash_names_six_pairs() -> None:
         "bash for the rest",
     ):
         assert pair in " ".join(bash.split())
+
+
+async def test_cat_in_bash_is_flagged_by_the_doctor(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.session = Session.open(tmp_path / "a.agent.jsonl")
+    desk.file("a.py", "x = 1\n")
+    runs = ("cat a.py", "cat a.py | wc -l", "git status")
+    calls = [ToolUse(f"b{n}", "bash", {"command": words}) for n, words in enumerate(runs)]
+    await desk.say("go", *(Message("assistant", (each,)) for each in calls))
+    desk.session.close()
+    main(["doctor", str(tmp_path / "a.agent.jsonl"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    flagged = [each for each in _rows(found) if each["code"] == "shell_for_tool"]
+    assert len(flagged) == 1
+    assert "the read tool does that" in json.dumps(flagged[0])
+
+
+def _rows(found: Any) -> list[Any]:
+    """The findings in what the doctor prints."""
+    if isinstance(found, dict):
+        inner = [row for value in found.values() for row in _rows(value)]
+        return [found, *inner] if "code" in found else inner
+    return [row for each in found for row in _rows(each)] if isinstance(found, list) else []
 
 
 def measured(request: Request) -> dict[str, float]:
