@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent_kernel.core.events import AssistantMessage, SurfaceEvent, ToolResultEvent, UserMessage
 from agent_kernel.core.messages import ToolUse, text_of
-from agent_kernel.lab.behaviour import WRITE, signature
+from agent_kernel.lab.behaviour import WRITE
 
 TESTS = ("pytest", "go test", "npm test", "cargo test", "make test", "unittest", "jest")
 NO = ("no, ", "don't", "do not", "instead", "revert", "undo", "wrong", "不要", "不对", "别")
@@ -77,16 +77,20 @@ def _failing(
         if not any(word in command for word in TESTS):
             continue
         if event.is_error:
-            failed, fixed = (event.seq, signature(text_of(event.content))), None
+            failed, fixed = (event.seq, _first_line(text_of(event.content))), None
         elif failed is not None and fixed is None and last_write:
             fixed = (event.seq, last_write)
     if failed is not None and failed[1]:
         text = "What did the last failing test run say, in its first line?"
-        yield Probe(session, "failing test", text, (failed[1].split("\n")[0][:80],), (failed[0],))
+        yield Probe(session, "failing test", text, (failed[1],), (failed[0],))
     if fixed is not None:
         name = fixed[1].rsplit("/", 1)[-1]
         text = "Which file was changed last before the failing tests passed?"
         yield Probe(session, "fix", text, (fixed[1], name), (fixed[0],))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:80] for line in text.splitlines() if line.strip()), "")
 
 
 def _rejected(session: str, events: Sequence[SurfaceEvent]) -> Iterator[Probe]:
