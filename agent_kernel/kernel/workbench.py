@@ -58,7 +58,8 @@ class OpenNotebook:
         if found is None or not found.is_file():
             return []
         saved = json.loads(found.read_text(encoding="utf-8"))["cells"]
-        return with_states(saved, self._bench.shell.history_manager.input_hist_raw)
+        history = getattr(getattr(self._bench, "shell", None), "history_manager", None)
+        return with_states(saved, history.input_hist_raw if history is not None else [])
 
     def propose(self, *, action: str, source: str | None, position: str | None, **_: Any) -> str:
         """Offer a new cell to the person; only they put it into the notebook."""

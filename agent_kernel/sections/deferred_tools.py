@@ -18,7 +18,7 @@ SAID = 2_000  # characters of a server's own instructions
 def render(context: PromptContext) -> str | None:
     """Return names and servers; None when nothing is deferred."""
     agent: Any = context.facts.get("agent")
-    names = sorted(tool.name for tool in getattr(agent, "tools", ()) if tool.deferred)
+    names = sorted(tool.name for tool in getattr(agent, "tools", ()) if _useful(tool, agent))
     servers: Any = context.facts.get("mcp")
     states = servers.states() if servers is not None else []
     if not names and not states:
@@ -41,6 +41,10 @@ def _names(names: list[str]) -> str:
     alone = [name for name in names if "__" not in name]
     lines = [f"{group}__*: {count} tools" for group, count in sorted(groups.items()) if group]
     return ", ".join([*lines, *alone])[: 2 * NAMES]
+
+
+def _useful(tool: Any, agent: Any) -> bool:
+    return tool.deferred and (tool.when is None or tool.when(agent))
 
 
 DEFERRED_TOOLS = Section("deferred_tools", False, render)

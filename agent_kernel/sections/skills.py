@@ -43,8 +43,11 @@ def catalog(workspace: Path, lent: Any, names: Collection[str]) -> str | None:
     """Return what an agent with the tools `names` can load or start; None when nothing."""
     parts: list[str] = []
     skills = lent.find_skills(workspace).found if "skill" in names else {}
-    if skills:
-        entries = ((s.name, s.description) for s in skills.values())
+    if shipped := [each.name for each in skills.values() if each.origin == "bundled"]:
+        parts.append(f"Data platform skills, for skill(name): {', '.join(shipped)}.")
+    own = [each for each in skills.values() if each.origin != "bundled"]
+    if own:
+        entries = ((s.name, s.description) for s in own)
         title = "Skills: load one with skill(name) before a task it fits."
         parts.append(listed(title, entries, ALL_CHARS))
     roles = lent.find_roles(workspace)[0] if "agent" in names else {}

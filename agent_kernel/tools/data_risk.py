@@ -345,5 +345,14 @@ async def run(value: RiskInput, ctx: ToolContext) -> Answer:
     return text_answer(text_of(found), data_risk=found)
 
 
-DATA_RISK = Tool("data_risk", DESCRIPTION, RiskInput, run, concurrent=True, read_only=True,
-                 deferred=True, timeout=60.0)  # fmt: skip
+DATA_RISK = Tool(
+    "data_risk",
+    DESCRIPTION,
+    RiskInput,
+    run,
+    concurrent=True,
+    read_only=True,
+    deferred=True,
+    timeout=60.0,
+    when=data_sources.configured,
+)

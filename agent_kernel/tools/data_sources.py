@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_kernel.core.agent import Agent
 from agent_kernel.core.tool import ToolContext, ToolError
 from agent_kernel.tools import walker
 
@@ -62,6 +63,12 @@ def need_drivers() -> None:
         raise ToolError("this tool needs the extra `data`: pip install 'agent-kernel[data]'")
 
 
+def configured(agent: Agent) -> bool:
+    """Tell whether the data tools have a use: their drivers are there and sources are named."""
+    named = bool(agent.services.get("data"))
+    return named and all(importlib.util.find_spec(name) for name in ("duckdb", "sqlglot"))
+
+
 def source_of(ctx: ToolContext, name: str | None) -> Source:
     """Return the source a call names, the only one when it names none. Raises ToolError."""
     need_drivers()
@@ -74,6 +81,8 @@ def source_of(ctx: ToolContext, name: str | None) -> Source:
         name = next(iter(given))
     if name is None or name not in given:
         raise ToolError(f"source {name!r}: say one of {', '.join(given)}")
+    if name == WORKSPACE and not given[name].get("url"):
+        return Source(WORKSPACE, "duckdb", None)
     return _read(ctx, name, given[name])
 
 

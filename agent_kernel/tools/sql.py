@@ -215,5 +215,14 @@ async def run(value: SqlInput, ctx: ToolContext) -> Answer:
     return await asyncio.to_thread(_ACTIONS[value.action], value, ctx, source)
 
 
-SQL = Tool("sql", DESCRIPTION, SqlInput, run, concurrent=looks, read_only=looks, deferred=True,
-           timeout=60.0)  # fmt: skip
+SQL = Tool(
+    "sql",
+    DESCRIPTION,
+    SqlInput,
+    run,
+    concurrent=looks,
+    read_only=looks,
+    deferred=True,
+    timeout=60.0,
+    when=data_sources.configured,
+)

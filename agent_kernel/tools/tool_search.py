@@ -114,7 +114,9 @@ async def run(value: ToolSearchInput, ctx: ToolContext) -> Answer:
 
 def useful(agent: Agent) -> bool:
     """Tell whether there is anything to find: without deferred tools the search is not sent."""
-    return "deferred_tools" in agent.services or any(tool.deferred for tool in agent.tools)
+    if "deferred_tools" in agent.services:
+        return True
+    return any(t.deferred and (t.when is None or t.when(agent)) for t in agent.tools)
 
 
 TOOL_SEARCH = Tool(
