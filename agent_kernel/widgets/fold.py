@@ -13,6 +13,7 @@ import agent_kernel.widgets.calls as calls
 import agent_kernel.widgets.footer as footer
 import agent_kernel.widgets.groups as groups
 import agent_kernel.widgets.notes as notes
+import agent_kernel.widgets.phases as phases
 import agent_kernel.widgets.tasks as tasks
 import agent_kernel.widgets.units as units
 from agent_kernel.core.events import Event, TurnStart
@@ -98,5 +99,6 @@ def _view(
         "answer": state.answer,
         "steer": running,
         "queued": asked.queued(seen, state.agent) if running else [],
+        "phases": phases.line(seen, state.agent),
         "footer": footer.parts(seen, state.agent, price, window, now, replayed),
     }

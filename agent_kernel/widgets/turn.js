@@ -55,7 +55,10 @@ function draw(ctx) {
   slot(page.tasks, view.tasks, () => tasks(view.tasks, ctx));
   slot(page.steer, view.steer, () => (view.steer ? [steer(ctx)] : []));
   slot(page.queued, view.queued, () => queued(view.queued, ctx));
-  slot(page.foot, view.footer, () => [foot(view.footer)]);
+  slot(page.foot, [view.phases, view.footer], () => {
+    const steps = view.phases ? [el("div", { class: "foot" }, view.phases)] : [];
+    return [...steps, foot(view.footer)];
+  });
   enable(page.root, ctx.alive());
   for (const node of page.root.querySelectorAll("[data-dead] button[data-live]")) node.disabled = true;
   tick(ctx);

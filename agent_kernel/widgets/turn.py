@@ -55,6 +55,8 @@ def document(view: TurnView) -> list[Block]:
     if view["tasks"]:
         out.append(tasks_table(view["tasks"]))
     out += queued_document(view["queued"])
+    if view["phases"]:
+        out.append(Para([["d", view["phases"]]]))
     out.append(Para([["d", " · ".join(view["footer"])]]))
     return out
 

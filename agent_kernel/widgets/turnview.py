@@ -181,6 +181,7 @@ class TurnView(TypedDict):
     answer: str
     steer: bool
     queued: list[Queued]
+    phases: str
     footer: list[str]
 
 
