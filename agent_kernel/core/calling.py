@@ -34,6 +34,7 @@ from agent_kernel.core.events import (
     SurfaceEvent,
     ToolCall,
 )
+from agent_kernel.core.limits import room
 from agent_kernel.core.mending import after_compact, before_compact, tired
 from agent_kernel.core.messages import Json, Message, ToolUse, Usage, block_of
 from agent_kernel.core.model import (
@@ -82,13 +83,13 @@ def build(session: Session, agent: Agent) -> tuple[Request, RequestHeader, list[
     marks: tuple[Mark, ...] = ()
     if agent.provider.endpoint.cache_control:
         marks = place_marks(system, messages, _last_mark(state.context, surface.generation))
-    wanted = state.wanted_max_tokens or agent.max_tokens
+    wanted = min(state.wanted_max_tokens or agent.max_tokens, max(agent.profile.max_output, 1))
     request = Request(
         model=agent.model,
         messages=messages,
         system=system,
         tools=tools,
-        max_tokens=min(wanted, max(agent.profile.max_output, 1)),
+        max_tokens=room(session, agent, context_tokens(session, agent.id), wanted),
         params=agent.params,
         betas=agent.betas if agent.provider.endpoint.betas else (),
         marks=marks,

@@ -23,6 +23,7 @@ from agent_kernel.core.state import State
 from agent_kernel.core.usage import cost
 
 NOTICE = 0.8  # share of a limit at which person and model are told (setting budget_notice)
+SMALLEST = 256  # output tokens below which a request is not worth sending
 REPEATS = (3, 5, 8)  # equal calls of one turn after which the model is told (F4.16)
 _SHARPER = (
     "You made the same call {n} times in this turn. If its answer did not help, try another way.",
@@ -42,6 +43,26 @@ def over_limits(session: Session, agent: Agent) -> End | None:
             detail: Json = {"limit": name, "allowed": limit, "used": used, "scope": scope}
             return End("max_steps" if name == "steps" else "budget", detail)
     return None
+
+
+def room(session: Session, agent: Agent, estimate: int, wanted: int) -> int:
+    """Return how many output tokens the next request may ask for: `wanted`, or what is left.
+
+    `estimate` is the tokens it sends. At least SMALLEST: less is no answer, and the limit itself
+    ends the turn before a request once it is reached (guard.md §12).
+    """
+    left = float(wanted)
+    for scope, limits in (("turn", agent.limits), ("notebook", agent.session_limits)):
+        if limits.tokens is None and limits.dollars is None:
+            continue
+        usages = spent(session, agent.id, scope)
+        if limits.tokens is not None:
+            left = min(left, limits.tokens - sum(u.total for u in usages.values()) - estimate)
+        paid, price = dollars(session, agent, usages), cost(agent.model, Usage(0, 1_000_000))
+        if limits.dollars is not None and paid is not None and price:
+            sending = cost(agent.model, Usage(estimate)) or 0.0
+            left = min(left, (limits.dollars - paid - sending) * 1e6 / price)
+    return min(wanted, max(SMALLEST, int(left)))
 
 
 def spent(session: Session, agent: str, scope: str = "turn") -> dict[str, Usage]:

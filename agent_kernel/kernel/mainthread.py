@@ -131,14 +131,16 @@ class _Run:
 
     def _run(self) -> Ran:
         ran = Ran()
-        with sigint.keyboard_interrupts():
+        with sigint.keyboard_interrupts() as pressed:
             try:
                 self._set(True)
                 with _watched(self._shell, ran, self._tell):
                     result = self._shell.run_cell(self._code, store_history=False)
             finally:
                 self._set(False)
-        return _ended(self._shell, ran, result)
+        _ended(self._shell, ran, result)
+        ran.interrupted = ran.interrupted or pressed.seen
+        return ran
 
     def _set(self, running: bool) -> None:
         with self._lock:

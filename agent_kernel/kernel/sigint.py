@@ -43,11 +43,26 @@ def wake_on_interrupt(kernel: Any) -> bool:
     return True
 
 
+class Pressed:
+    """Whether an interrupt came, even where something in between swallowed it."""
+
+    seen = False
+
+
 @contextmanager
-def keyboard_interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt in the body, as in a plain cell; main thread only."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def keyboard_interrupts() -> Iterator[Pressed]:
+    """Let SIGINT raise KeyboardInterrupt in the body, as in a plain cell; main thread only.
+
+    IPython swallows one that comes while its own callbacks run: `seen` still tells of it.
+    """
+    pressed = Pressed()
+
+    def handle(_number: int, _frame: Any) -> None:
+        pressed.seen = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle)
     try:
-        yield
+        yield pressed
     finally:
         signal.signal(signal.SIGINT, before)

@@ -13,7 +13,7 @@ from agent_kernel.core.agent import Limits
 from agent_kernel.core.events import Attachment, BudgetSet, StepStart
 from agent_kernel.core.limits import over_limits, spent
 from agent_kernel.core.messages import Message, Text, ToolUse, Usage, text_of
-from agent_kernel.core.model import Done
+from agent_kernel.core.model import Done, ModelProfile
 from agent_kernel.core.query import query
 from agent_kernel.core.replay import requests, verify
 from agent_kernel.core.session import Session
@@ -131,3 +131,32 @@ def test_three_equal_calls_of_one_batch_are_one_reminder() -> None:
 def test_what_a_turns_agents_spend_is_the_turns() -> None:
     session = ran([look(1), done(Text("ok"))])
     assert {name: usage.total for name, usage in spent(session, "main").items()} == {"main": 30}
+
+
+WIDE = ModelProfile("scripted", max_output=64_000)
+
+
+def test_the_next_request_may_answer_with_no_more_than_is_left() -> None:
+    answers = [*(look(n) for n in range(3)), done(Text("ok"))]
+    limits = replace(NONE, tokens=20_000)
+    session = ran(answers, limits=limits, max_tokens=19_990, profile=WIDE)
+    held = [r.max_tokens for _, r in requests(session.events)]
+    assert len(held) == 4
+    assert held == sorted(held, reverse=True)
+    assert 256 <= held[-1] < held[0] <= 19_990
+    free = ran(answers, limits=NONE, max_tokens=19_990, profile=WIDE)
+    assert {r.max_tokens for _, r in requests(free.events)} == {19_990}
+    assert verify(session.events).ok
+
+
+def test_dollars_left_bound_the_answer_by_its_price() -> None:
+    usage = Usage(10_000, 1_000)  # $0.045 a request at $3 and $15 a million
+    answers = [done(ToolUse(f"c{n}", "look", {"size": n}), usage=usage) for n in range(9)]
+    limits = Limits(None, None, None, 0.2, None)
+    session = ran(
+        answers, limits=limits, model="claude-sonnet-4-5", max_tokens=16_000, profile=WIDE
+    )
+    asked = [r.max_tokens for _, r in requests(session.events)]
+    assert len(asked) == 5
+    assert asked[0] <= 0.2 * 1e6 / 15
+    assert asked[-1] <= 0.02 * 1e6 / 15 + 1
