@@ -105,7 +105,7 @@ def _taken(
     made: Trajectory, after: Callable[[Plan], None] | None,
 ) -> int:  # fmt: skip
     """Take the plan where it is worth it; return the tokens whose prefix still stands."""
-    plan = _now(planned(view, strategies, Desk()))
+    plan = at_once(planned(view, strategies, Desk()))
     if plan.freed < max(1, view.tokens // 10):
         place.failed_at = place.length
         return place.length
@@ -138,7 +138,7 @@ def _note(
     out.cost.extra += place.length * rates.read
 
 
-def _now(work: Coroutine[Any, Any, Plan]) -> Plan:
+def at_once(work: Coroutine[Any, Any, Plan]) -> Plan:
     """Return what a coroutine that waits for nothing returns."""
     try:
         work.send(None)
