@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_kernel.guard.bash_grant import Place, expanded
-from agent_kernel.guard.calls import Context
+from agent_kernel.guard.calls import Call, Context
+from agent_kernel.guard.evaluate import evaluate
+from agent_kernel.guard.rules import parse_rules
 from agent_kernel.guard.shell import Opaque, Program, scan
 from agent_kernel.guard.shell_find import find
 from tests.guard.places import bubblewrap
@@ -27,18 +30,22 @@ from tests.long import _shell_driver as driver
 from tests.long._shell_grammar import program
 
 SLICE = 500
+RULES = parse_rules("allow Bash(alpha:*), Bash(beta:*), Bash(gamma:*)")
+COUNTED = (
+    "steps", "accepted", "allowed", "dispatched", "wrong", "omissions", "doubted", "unauthorised"
+)  # fmt: skip
 
 
 def run(seed: int = 1, start: int = 0, steps: int = 2_000, until: float = 0.0) -> dict[str, int]:
     """Counts over programs `start` to `start + steps` of a seed.
 
-    `accepted` programs the scanner read; `violations` the sum of `wrong` (argvs differ from
-    bash's), `omissions` (a dispatched name neither found nor covered by dynamic) and `doubted`
-    (tree-sitter-bash reads other commands, not by a known misreading of its own).
+    `accepted` programs the scanner read, `allowed` those the guard allows under RULES;
+    `violations` the sum of `unauthorised` (an allowed program ran a command that the guard does
+    not allow by itself), `wrong` (argvs differ from bash's), `omissions` (a dispatched name
+    neither found nor covered by dynamic) and `doubted` (tree-sitter-bash reads other commands, not
+    by a known misreading of its own).
     """
-    counts = dict.fromkeys(
-        ("steps", "accepted", "dispatched", "wrong", "omissions", "doubted", "violations"), 0
-    )
+    counts = dict.fromkeys((*COUNTED, "violations"), 0)
     while counts["steps"] < steps and not (until and time.monotonic() > until):
         size = min(SLICE, steps - counts["steps"])
         first = start + counts["steps"]
@@ -48,7 +55,9 @@ def run(seed: int = 1, start: int = 0, steps: int = 2_000, until: float = 0.0) -
         for problem in judge(texts, counts):
             print(problem, file=sys.stderr)
         counts["steps"] += size
-    counts["violations"] = counts["wrong"] + counts["omissions"] + counts["doubted"]
+    counts["violations"] = sum(
+        counts[name] for name in ("wrong", "omissions", "doubted", "unauthorised")
+    )
     return counts
 
 
@@ -63,6 +72,7 @@ def judge(texts: Sequence[str], counts: dict[str, int]) -> Iterator[str]:
         for (text, status), argvs in zip(asked, answers, strict=True):
             counts["dispatched"] += len(argvs)
             yield from _found(text, argvs, counts)
+            yield from _authorised(text, argvs, sample.context, text not in seen, counts)
             read = scan(text)
             if isinstance(read, Opaque):
                 continue
@@ -105,6 +115,20 @@ def _found(text: str, argvs: list[list[str]], counts: dict[str, int]) -> Iterato
     if missed and not found.dynamic:
         counts["omissions"] += 1
         yield f"omitted {sorted(missed)} in {text!r}"
+
+
+def _authorised(
+    text: str, argvs: list[list[str]], context: Context, first: bool, counts: dict[str, int]
+) -> Iterator[str]:
+    """Of an allowed program: every command that bash ran must be allowed by itself."""
+    if evaluate(Call("Bash", text), RULES, "ask", context).verdict != "allow":
+        return
+    counts["allowed"] += first
+    for argv in argvs:
+        alone = evaluate(Call("Bash", shlex.join(argv)), RULES, "ask", context)
+        if alone.verdict != "allow":
+            counts["unauthorised"] += 1
+            yield f"allowed {text!r}, which runs {argv}: {alone.reason}"
 
 
 def _exact(
