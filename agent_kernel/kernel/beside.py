@@ -43,7 +43,7 @@ def to_background(bench: Workbench) -> None:
         bench.display.moved = True
         bench.display.touch()
     job.left.set_result(task.id)
-    bench.show_panel()
+    bench.show_panel(anew=True)  # under the cell that is left: it asks there
 
 
 async def _whole(job: Submitted[object]) -> None:

@@ -264,6 +264,7 @@ def waits_for_tasks(session: Session, agent: str = "main") -> bool:
 def _moved(view: TurnView) -> TurnView:
     """Return the view of a turn that runs in the background: the task panel asks and steers."""
     view["approvals"], view["questions"], view["queued"], view["steer"] = [], [], [], False
+    view["tasks"] = []
     if view["head"] is not None:
         view["head"]["actions"] = [{"type": "stop", "label": "Stop", "send": {}}]
         view["head"]["note"] = "In the background; the task panel asks and steers."
