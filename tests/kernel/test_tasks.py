@@ -209,6 +209,31 @@ def test_after_a_restart_a_live_command_is_taken_up_and_the_rest_is_lost_and_tol
     assert [e.reason for e in again.session().events if isinstance(e, TurnEnd)][-1] == "completed"
 
 
+def test_what_a_background_agent_asks_is_answered_in_the_cell_that_waits(kernel, serve) -> None:
+    def model(body: Any) -> Any:
+        said = json.dumps(body["messages"])
+        if "CHILD" in json.dumps(body["messages"][0]):
+            asks = calls(("python", {"code": "x = 6 * 7"}))
+            return says("It is 42.") if "tool_result" in said else asks
+        if "task-notification" in said:
+            return says("42, it says.")
+        started = calls(("agent", {"prompt": "CHILD", "description": "compute"}))
+        return says("It runs.") if "tool_result" in said else started
+
+    k = kernel(serve(None, model), **AGENTS)
+
+    def allow(front: Widget, ident: str, view: Any) -> None:
+        (card,) = view["approvals"]
+        press = {"id": card["id"], "nonce": card["nonce"], "hash": card["hash"]}
+        front.click(ident, type="approve", scope="once", **press)
+
+    ran = clicked(k, "%%agent\ncompute it", "approvals", "Run Python", allow)
+    assert ran.status == "ok" and "42, it says." in ran.plain
+    assert k.ok("print(x)").text.strip() == "42"
+    decisions = [e for e in k.session().events if e.type == "tool/decision" and e.by == "person"]
+    assert [e.agent[0] for e in decisions] == ["a"]
+
+
 def test_an_approval_is_stale_once_its_file_changed(kernel, serve) -> None:
     write = ("write", {"path": "a.txt", "content": "the model's\n"})
     server = serve(None, Turns(calls(write), says("So.")))

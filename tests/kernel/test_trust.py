@@ -27,13 +27,14 @@ server.run()
 def project(folder: Path, **more: Any) -> None:
     """Write a project that allows, hooks and serves something."""
     (folder / ".agent_kernel").mkdir(exist_ok=True)
-    hook = {"type": "command", "command": "cat > hooked.json"}
+    hook = {"type": "command", "command": "cat >> hooked.json; echo >> hooked.json"}
+    moments = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "PostCompact")
     block = {
         "permissions": {
             "allow": ["Bash(touch /src/made)", "Bash(touch made)"],
             "deny": ["Bash(date)"],
         },
-        "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]},
+        "hooks": {moment: [{"hooks": [hook]}] for moment in moments},
         **more,
     }
     (folder / ".agent_kernel/settings.json").write_text(json.dumps(block))
@@ -61,18 +62,20 @@ def test_a_projects_files_widen_only_after_trust_and_not_once_they_changed(
     assert "mcp__small" not in server.messages[1].body.decode()
 
     asked = k.run("%agent trust")  # nobody is there to say yes
-    assert "2 allow rules" in asked.error and "cat > hooked.json" in asked.error
+    assert "2 allow rules" in asked.error and "cat >> hooked.json" in asked.error
     assert "small" in asked.error
     assert "trusted: " in k.ok("%agent trust --yes").text
     k.ok("%%agent\ntwo", "c2")
     assert made.exists()
-    facts = json.loads(hooked.read_text())
-    assert (
-        facts["hook_event_name"] == "PreToolUse" and facts["tool_input"]["command"] == "touch made"
-    )
+    k.run("%agent compact --no-model")
+    facts = [json.loads(line) for line in hooked.read_text().splitlines() if line.strip()]
+    names = [each["hook_event_name"] for each in facts]
+    assert names[:4] == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+    assert names[4:] == ["PreCompact", "PostCompact"]
+    assert facts[1]["tool_input"]["command"] == "touch made"
     events = k.session().events
-    (run,) = [e for e in events if isinstance(e, HookRun)]
-    assert run.verdict is None and run.error is None
+    runs = [e for e in events if isinstance(e, HookRun)]
+    assert len(runs) == 6 and not any(e.verdict or e.error for e in runs)
     (state,) = [e for e in events if isinstance(e, McpConnected)]
     assert (state.server, state.status) == ("small", "connected")
     assert "mcp__small__add" in server.messages[3].body.decode()
