@@ -26,7 +26,7 @@ from agent_kernel.lab.ladder import at_once
 from agent_kernel.testing import working
 
 PROFILE = ModelProfile("long", window=200_000, max_output=32_000, thinking="adaptive")
-SLICE = 100
+SLICE = 10
 Cut = tuple[int, int]  # session, position
 
 
