@@ -20,10 +20,10 @@ POINTER = re.compile(r'recall_history\(seq="?(\d+)(?:-(\d+))?"?\)')
 
 def test_cuts_of_synthetic_sessions_are_shortened_validly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENT_KERNEL_CORPUS", raising=False)
-    counts = compaction_cuts.run(seed=1, start=0, steps=25, until=float("inf"))
+    counts = compaction_cuts.run(seed=1, start=0, steps=12, until=float("inf"))
     assert counts["violations"] == 0
-    assert counts["steps"] == 25
-    assert counts["plans"] > 25
+    assert counts["steps"] == 12
+    assert counts["plans"] > 12
 
 
 async def recalled(session: Session, first: int, last: int) -> list[int]:

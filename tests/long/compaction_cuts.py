@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agent_kernel.cli.lab import given
 from agent_kernel.core.compaction import Desk, Strategy, View, WaterMarks
+from agent_kernel.core.events import Attachment
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.surface import cut_positions, merged
 from agent_kernel.core.transaction import planned
@@ -62,10 +63,18 @@ def policies() -> dict[str, tuple[Strategy, ...]]:
 
 
 def run(seed: int, start: int, steps: int, until: float) -> dict[str, int]:
-    """Shorten at `steps` cuts from the number `start`; return the counts, violations among them."""
+    """Shorten at `steps` cuts from the number `start`; return the counts, violations among them.
+
+    The first slice also lets one attachment stand for all before each cut there is.
+    """
     every = cuts(seed)
-    counts = {"steps": 0, "cuts": len(every) if not start else 0, "violations": 0, "plans": 0}
-    counts |= {"edits": 0}
+    counts = {"steps": 0, "violations": 0, "plans": 0}
+    counts |= {"edits": 0, "replaced": 0}
+    if not start:
+        for number, at in every:
+            wrong = replaced(sessions()[number], at)
+            counts["replaced"] += 1
+            counts["violations"] += len(wrong)
     for number, at in every[start : start + steps]:
         if time.monotonic() > until:
             break
@@ -78,6 +87,14 @@ def run(seed: int, start: int, steps: int, until: float) -> dict[str, int]:
                 print(f"cut {at} of session {number}, {name}: {text}", file=sys.stderr)
         counts["steps"] += 1
     return counts
+
+
+def replaced(one: History, at: int) -> list[str]:
+    """Let one attachment stand for all before a cut; return what is wrong with the list."""
+    stub = Attachment(kind="summary", label="summary", content="What was before.")
+    whole = [stub.model_copy(update={"seq": 0}), *one.events[at:]]
+    found = validate_messages(merged(whole), PROFILE, sendable=False)
+    return [violation.text for violation in found if violation.severity == "api"]
 
 
 def shortened(one: History, at: int, layers: tuple[Strategy, ...]) -> tuple[int, list[str]]:
