@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.core.agent import Agent
+from agent_kernel.core.batch import Reply
 from agent_kernel.core.events import (
     AssistantMessage,
     Attachment,
@@ -26,7 +27,7 @@ from agent_kernel.core.query import drop, query, queue, reword
 from agent_kernel.core.replay import requests, verify
 from agent_kernel.core.session import Session
 from agent_kernel.core.tasks import Ended, Task, Tasks
-from agent_kernel.core.tool import tool
+from agent_kernel.core.tool import Tool, tool
 from agent_kernel.core.waking import in_background, may_wake, settle, wake, watch
 from agent_kernel.providers.scripted import scripted
 from tests.runs import agent
@@ -301,61 +302,70 @@ def test_settling_waits_for_tasks_and_answers_their_ends() -> None:
 # ---- a turn in the background (F6.12) ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["stream", "tool", "approval"])
-def test_a_turn_moved_to_the_background_leaves_the_log_of_an_unmoved_one(where: str) -> None:
-    def run(move: bool) -> list[str]:
-        session = Session()
-        reached, go = asyncio.Event(), asyncio.Event()
+class _Held:
+    """A turn that stands still in its stream, in its tool or at its approval until `go` is set."""
 
-        async def stop_here() -> None:
-            reached.set()
-            await go.wait()
-
-        async def answer(request: Request) -> Any:
-            if where == "stream" and len(request.messages) == 1:
-                await stop_here()
-            if len(request.messages) == 1:
-                return done(ToolUse("t", "touch" if where == "approval" else "slow", {"size": 1}))
-            return done(Text("done"))
-
-        @tool(read_only=True)
-        async def slow(size: int) -> str:
-            """Be slow."""
-            if where == "tool":
-                await stop_here()
-            return "slow"
-
-        async def ask(_question: Any) -> Any:
-            from agent_kernel.core.batch import Reply
-
-            await stop_here()
-            return Reply("allow")
-
-        main = made(answer, session, ask=ask)
-        main.tools = (*main.tools, slow)
-        judge = main.permit
-        main.permit = lambda t, v, c: judge(
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.session = Session()
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+        self.agent = made(self.answer, self.session, ask=self.ask)
+        judge = self.agent.permit
+        self.agent.tools = (*self.agent.tools, self.slow())
+        self.agent.permit = lambda t, v, c: judge(
             replace(t, name="look") if t.name == "slow" else t, v, c
         )
 
-        async def turn() -> None:
-            running = asyncio.ensure_future(query(session, main, "go"))
-            await reached.wait()
-            if move:
-                assert main.tasks is not None
-                task = in_background(session, main.tasks, "main", running, "go")
-                assert task.id[0] == "c"
-                go.set()
-                await main.tasks.wait(task.id, 10)
-                assert task.ended is not None
-                assert task.ended.result == "done"
-            go.set()
-            await running
+    async def stop_here(self, where: str) -> None:
+        if where == self.where:
+            self.reached.set()
+            await self.go.wait()
 
-        asyncio.run(turn())
-        assert session.state().inbox == {}
-        assert verify(session.events).ok
-        return [e.type for e in session.events if not e.type.startswith("task/")]
+    async def answer(self, request: Request) -> Any:
+        if len(request.messages) > 1:
+            return done(Text("done"))
+        await self.stop_here("stream")
+        return done(ToolUse("t", "touch" if self.where == "approval" else "slow", {"size": 1}))
+
+    async def ask(self, _question: Any) -> Any:
+        await self.stop_here("approval")
+        return Reply("allow")
+
+    def slow(self) -> Tool:
+        @tool(read_only=True)
+        async def slow(size: int) -> str:
+            """Be slow."""
+            await self.stop_here("tool")
+            return "slow"
+
+        return slow
+
+    async def move(self, running: asyncio.Future[Any]) -> None:
+        assert self.agent.tasks is not None
+        task = in_background(self.session, self.agent.tasks, "main", running, "go")
+        assert task.id[0] == "c"
+        self.go.set()
+        await self.agent.tasks.wait(task.id, 10)
+        assert task.ended is not None
+        assert task.ended.result == "done"
+
+    async def turn(self, move: bool) -> None:
+        running = asyncio.ensure_future(query(self.session, self.agent, "go"))
+        await self.reached.wait()
+        if move:
+            await self.move(running)
+        self.go.set()
+        await running
+
+
+@pytest.mark.parametrize("where", ["stream", "tool", "approval"])
+def test_a_turn_moved_to_the_background_leaves_the_log_of_an_unmoved_one(where: str) -> None:
+    def run(move: bool) -> list[str]:
+        held = _Held(where)
+        asyncio.run(held.turn(move))
+        assert held.session.state().inbox == {}
+        assert verify(held.session.events).ok
+        return [e.type for e in held.session.events if not e.type.startswith("task/")]
 
     assert run(move=True) == run(move=False)
 
