@@ -43,7 +43,7 @@ function difference(view) {
   if (view.facts.length) out.push(el("dl", { class: "kv noted" }, view.facts.flatMap(([name, line]) => [el("dt", null, name), el("dd", null, spans(line))])));
   if (view.around.length) {
     const rows = view.around.flatMap(([label, before, after]) => [el("span", { class: "dim" }, label.padEnd(8)), ` …${before}`, el("b", null, after.slice(0, 3)), after.slice(3), "\n"]);
-    out.push(el("pre", { class: "code sm" }, rows, " ".repeat(10 + view.around[1][1].length), el("b", null, `▲ ${many(view.byte)}`)));
+    out.push(el("pre", { class: "code sm at" }, rows, " ".repeat(10 + view.around[1][1].length), el("b", null, `▲ ${many(view.byte)}`)));
   }
   if (view.rows.length) {
     const count = view.rows.length;

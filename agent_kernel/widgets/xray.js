@@ -187,7 +187,7 @@ function why(row, before) {
   const { byte, where, cause } = row.broken;
   const pad = (text) => String(text).padEnd(5);
   const piece = (label, [head, tail]) => [el("span", { class: "dim" }, pad(label)), ` …${head}`, el("b", null, tail.slice(0, 3)), tail.slice(3), "\n"];
-  const code = el("pre", { class: "code sm" }, piece(before ? before.label : "", row.broken.before), piece(row.label, row.broken.after), " ".repeat(7 + row.broken.after[0].length), el("b", null, `▲ ${many(byte)}`));
+  const code = el("pre", { class: "code sm at" }, piece(before ? before.label : "", row.broken.before), piece(row.label, row.broken.after), " ".repeat(7 + row.broken.after[0].length), el("b", null, `▲ ${many(byte)}`));
   return el("div", null, el("div", { class: "h3" }, "What broke the cache"), el("p", { class: "sm" }, `Byte ${many(byte)}, in ${where}: ${cause}.`), code);
 }
 

@@ -84,7 +84,7 @@ async def test_a_missing_object_a_wrong_path_and_prod_without_approval_stop(plan
     wrong = await report(planted, object="orders", path="store/users", intent="clean")
     assert wrong["verdict"] == "stop" and "holds users too" in evidence(wrong, "storage_path")
     above = await report(planted, object="orders", path="store", intent="clean")
-    assert above["verdict"] == "stop"
+    assert above["verdict"] == "stop" and "holds users too" in evidence(above, "storage_path")
     elsewhere = await report(planted, object="orders", path="other", intent="clean")
     assert "is not the table's path" in evidence(elsewhere, "storage_path")
     assert elsewhere["verdict"] == "stop"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.core.tool import ToolError
+from agent_kernel.tools import data_sources, sql_check
 from agent_kernel.tools.data_risk import DATA_RISK
 from agent_kernel.tools.sql import SQL, risk_of
 
@@ -80,8 +82,6 @@ async def test_disguised_writes_write_nothing_and_read_nothing_outside(data, sou
 
 async def test_each_of_the_three_guards_stops_a_write_alone(data, monkeypatch) -> None:
     """The parser is not the only thing that stands there: without it the connection refuses."""
-    from agent_kernel.tools import sql_check
-
     before = marks(data.workspace)
     monkeypatch.setattr(sql_check, "need_select", lambda *_: None)
     for source in ("duck", "lite"):
@@ -91,6 +91,21 @@ async def test_each_of_the_three_guards_stops_a_write_alone(data, monkeypatch) -
     assert "disabled" in await data.error(SQL, action="query", sql=outside, source="duck")
     assert "locked" in await data.error(SQL, action="query", sql="SET threads=1", source="duck")
     assert marks(data.workspace) == before
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+def test_the_parser_alone_refuses_a_write_inside_a_select(dialect) -> None:
+    for sql in (*DISGUISED[:3], "SELECT * INTO stolen FROM orders"):
+        with pytest.raises(ToolError, match=r"does not only read|does not parse"):
+            sql_check.need_select(sql, dialect)
+
+
+async def test_sqlites_own_authorizer_refuses_what_reading_alone_would_allow(data) -> None:
+    source = data_sources.source_of(data.context(), "lite")
+    with data_sources.reading(data.context(), source) as connection:
+        for sql in ("ATTACH ':memory:' AS x", "PRAGMA database_list", "SELECT load_extension('x')"):
+            with pytest.raises(ToolError, match=r"not authorized|no such function"):
+                connection.rows(sql)
 
 
 async def test_both_drivers_show_the_same_catalog(data) -> None:
@@ -129,8 +144,6 @@ async def test_a_query_gives_rows_within_its_bounds(data, source) -> None:
 
 
 async def test_a_long_query_is_stopped(data, monkeypatch) -> None:
-    from agent_kernel.tools import data_sources
-
     monkeypatch.setattr(data_sources.reading.__wrapped__, "__defaults__", (0.2,))
     many = "SELECT count(*) FROM range(100000000000) a"
     assert "nterrupt" in await data.error(SQL, action="query", sql=many, source="duck")

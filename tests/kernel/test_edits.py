@@ -13,7 +13,7 @@ import pytest
 
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import AssistantMessage, RequestContext, ToolResultEvent, UserMessage
-from agent_kernel.core.messages import Message, Text, ToolUse
+from agent_kernel.core.messages import Message, Text, ToolUse, Usage
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.query import query
 from agent_kernel.core.replay import requests, verify
@@ -108,6 +108,7 @@ def test_an_edited_answer_is_what_later_turns_see_and_costs_nothing(tmp_path: Pa
     session = recorded(tmp_path / "s.agent.jsonl", [])
     seq = seq_of(session, AssistantMessage, -1)
     branch = edit(session, seq, "It was all wrong.")
+    assert branch.log.own_events[1].usage == Usage(), "paid for once, in the parent"
     made = go_on(branch, [], "I see.")
     spent = branch.state().session_usage
     assert spent == session.state().session_usage
