@@ -18,10 +18,10 @@ AGAIN, PAUSE = 5, 1.0  # streams that broke and are opened again, seconds betwee
 
 @asynccontextmanager
 async def listening(client: Client, changed: Callable[[], None]) -> AsyncIterator[None]:
-    """While it is entered, call `changed` when the list of tools may be another.
+    """While it is entered, changes of the list of tools reach the client's own handler.
 
-    Servers before 2026-07-28 send a notification the client's own handler takes; later ones tell
-    it only on a stream that was asked for.
+    Servers before 2026-07-28 send a notification by themselves; later ones only on a stream that
+    was asked for. `changed` is called when one broke: what came between is not told again.
     """
     task = asyncio.create_task(_listen(client, changed))
     try:
@@ -39,10 +39,10 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
         try:
             async with client.listen(tools_list_changed=True) as events:
                 async for _event in events:
-                    changed()
+                    continue  # the client's own handler is told of each too
         except SubscriptionLost:
             await asyncio.sleep(PAUSE)
-            changed()  # what came between is not told again
+            changed()
         except (ListenNotSupportedError, MCPError, TimeoutError):
             return
         else:

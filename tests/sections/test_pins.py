@@ -77,6 +77,9 @@ async def test_a_dropped_answer_goes_with_its_results_and_survives_a_reopening(
     answer = names(desk.session.events, AssistantMessage)[0]
     made = drop(desk.session, answer.seq)
     assert isinstance(made, Attachment)
+    both = [e.seq for e in names(desk.session.events, ToolResultEvent)]
+    assert made.meta["dropped"][0] == answer.seq
+    assert set(both) < set(made.meta["dropped"])
     desk.session.close()
     desk.session = Session.open(tmp_path / "a.agent.jsonl")
     await desk.say("after")

@@ -172,7 +172,7 @@ async def test_a_command_that_exits_with_2_denies_in_its_words(workspace: Path) 
     ]  # fmt: skip
     session, agent = flow(parted(main, {}), workspace, hooks=hooks)
     await query(session, agent, "go")
-    assert "not on Mondays" in result_text(session, "b")
+    assert result_text(session, "b") == "Denied, nothing was run: not on Mondays"
     assert not results(session)["g"].is_error
     assert not (workspace / "a.txt").exists()
     told = json.loads((workspace / "seen-deny.json").read_text())
