@@ -40,7 +40,9 @@ METADATA = frozenset(
         "fd00:ec2::254 fd20:ce::254".split(),
     )
 )
-_LOCAL_NAMES = "localhost local internal lan home corp intranet home.arpa".split()
+_LOCAL_NAMES = (
+    "localhost local localdomain internal private lan home corp intranet svc home.arpa".split()
+)
 _UNRESOLVABLE = "test invalid onion alt".split()
 _URL = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)(?P<rest>.*)", re.IGNORECASE)
 # A line of a table or a batch: U answers with a redirect to V.

@@ -24,18 +24,29 @@ _PROTECTED_NAMES: Final = frozenset(
     ".git .gitmodules .gitattributes .envrc .vscode .idea .mcp.json .claude .cursor .agent_kernel "
     ".pre-commit-config.yaml conftest.py sitecustomize.py usercustomize.py .npmrc .netrc .ssh "
     ".gnupg .aws .bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile "
-    ".zlogin .jupyter .github .ipython .pypirc .condarc .gitconfig .husky".split()
+    ".bash_aliases .xinitrc .inputrc .lesskey .vimrc .exrc .emacs .gdbinit .lldbinit .pdbrc "
+    ".curlrc .wgetrc .yarnrc .yarnrc.yml .pnpmfile.cjs .devcontainer .direnv .mise.toml "
+    ".hg .svn .bzr .zlogin .jupyter .github .ipython .pypirc .condarc .gitconfig .husky".split()
 )
 _PROTECTED_SHAPES: Final = tuple(
     re.compile(shape)
     for shape in (
         r".*\.pth",
         r"(?:.*/)?kernels/[^/]+/kernel\.json",
+        r"(?:.*/)?\.cargo/config(?:\.toml)?",
         r"(?:.*/)?\.config/agent_kernel(?:/.*)?",
         r"(?:.*/)?\.config/(?:git|fish|pip)(?:/.*)?",
     )
 )
-_SECRET_NAMES: Final = (".env", ".env.*", "*.pem", "id_*", ".netrc", ".env[!.]*")
+_SHORT_GIT: Final = re.compile(r"git~\d+")  # the eight-letter name of `.git`
+_SECRET_NAMES: Final = (
+    *(".env", ".env.*", ".env[!.]*", "*.pem", "*.p12", "*.pfx", "id_*", ".netrc"),
+    *(".git-credentials", ".pgpass", ".pypirc"),
+)
+_SECRET_PLACES: Final = re.compile(
+    r"(?:.*/)?(?:\.aws/credentials|\.docker/config\.json|\.kube/config|\.config/gcloud/.*|"
+    r"\.gnupg/.*|\.ssh/id.*)"
+)
 _PUBLIC_NAMES: Final = frozenset((".env.example", ".env.sample", ".env.template", ".env.dist"))
 _SYSTEM: Final = re.compile(
     r"/(?:etc|usr|bin|sbin|boot|lib\w*|opt|run|var(?!/(?:folders|tmp)/))(?:/.*)?"
@@ -136,7 +147,8 @@ def protected_path(path: str) -> str:
     """Why a write to that absolute path asks in every mode, or ''."""
     folded = fold(path)
     for part in folded.split("/"):
-        if part in _PROTECTED_NAMES:
+        # As NTFS reads a name: without what follows a colon, without dots and blanks at its end.
+        if part.partition(":")[0].rstrip(". ") in _PROTECTED_NAMES or _SHORT_GIT.fullmatch(part):
             return f"{path!r} is protected: {part!r} holds settings or code that others run"
     for shape in _PROTECTED_SHAPES:
         if shape.fullmatch(folded):
@@ -150,7 +162,7 @@ def secret(path: str) -> bool:
     name = folded.rsplit("/", 1)[-1]
     if name in _PUBLIC_NAMES:
         return False
-    if folded.endswith(".aws/credentials") or "/.ssh/id" in folded or "/.gnupg/" in folded:
+    if _SECRET_PLACES.fullmatch(folded):
         return True
     return any(fnmatch.fnmatchcase(name, shape) for shape in _SECRET_NAMES)
 

@@ -217,3 +217,29 @@ def test_a_folder_swapped_for_a_link_never_moves_a_byte_outside(tmp_path: Path) 
     assert not list(outside.iterdir())
     assert written
     assert refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [".git./config", ".git /hooks/x", "GIT~1/config", ".git::$INDEX_ALLOCATION/config", ".vimrc",
+     ".bash_aliases", ".gdbinit", ".curlrc", "a/.yarnrc.yml", ".cargo/config.toml", ".hg/hgrc",
+     ".devcontainer/devcontainer.json", "Conftest.py.", ".inputrc"],
+)  # fmt: skip
+def test_a_disguised_or_self_running_file_is_protected_under_every_rule(
+    text: str, tmp_path: Path
+) -> None:
+    context = Context(cwd=str(tmp_path), home="/root")
+    rules = parse_rules("allow Edit(**), Bash")
+    for mode in ("ask", "accept-edits", "bypass"):
+        assert evaluate(Call("Edit", {"path": text}), rules, mode, context).verdict == "ask"  # type: ignore[arg-type]
+    assert evaluate(Call("Bash", f"tee '{text}'"), rules, "ask", context).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "text", [".git-credentials", ".pgpass", "a/.pypirc", "x.P12", ".docker/config.json",
+             ".kube/config", ".config/gcloud/credentials.db", ".ssh/id_x", ".gnupg/secring.gpg"],
+)  # fmt: skip
+def test_a_file_of_keys_asks_to_be_read(text: str, tmp_path: Path) -> None:
+    context = Context(cwd=str(tmp_path), home="/root")
+    assert evaluate(Call("Read", {"path": text}), parse_rules(""), "ask", context).verdict == "ask"
+    assert evaluate(Call("Bash", f"cat {text}"), parse_rules("RO"), "ask", context).verdict == "ask"
