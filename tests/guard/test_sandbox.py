@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from agent_kernel.guard.process import Child, Finished, child_env, run
 from agent_kernel.guard.sandbox import Level, Sandbox, choose, protected_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux confines, others do not")
+ROOT = Path(__file__).resolve().parents[2]
 LEVELS: list[Level] = ["bubblewrap", "landlock"]
 INET = (
     "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 53))"
@@ -152,6 +155,38 @@ def test_what_the_user_wrote_is_never_removed(workspace: Path) -> None:
         (workspace / ".npmrc").chmod(0o600)
         (workspace / ".npmrc").write_text("written meanwhile")
     assert sorted(path.name for path in workspace.iterdir()) == [".envrc", ".npmrc"]
+
+
+CLONE = """
+import asyncio, sys
+from pathlib import Path
+from agent_kernel.guard.process import child_env, run
+from agent_kernel.guard.sandbox import choose, protected_in
+work = Path(sys.argv[1])
+box = choose("auto", writable=[work], protected=protected_in(work), level=sys.argv[2])
+words = [sys.executable, "-c", "open('made', 'w').write('x'); print('ran')"]
+done = asyncio.run(run(words, cwd=work, timeout=20, env=child_env(), sandbox=box))
+print(done.text()[0].strip(), done.exit_code)
+"""
+
+
+def test_an_interpreter_of_a_clone_below_tmp_runs_inside(level: Level) -> None:
+    """As in a fresh clone: workspace and environment both lie in the folder that is private."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        work = Path(place) / "clone"
+        work.mkdir()
+        venv.create(work / ".venv", symlinks=True)
+        path = os.pathsep.join([str(ROOT), *(p for p in sys.path if p.endswith("site-packages"))])
+        done = subprocess.run(
+            [work / ".venv/bin/python", "-c", CLONE, work, level],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout.strip() == "ran 0", done.stdout + done.stderr
+        assert (work / "made").exists()
 
 
 def test_required_never_falls_back() -> None:
