@@ -39,6 +39,7 @@ class Keeper:
     def __init__(self, workspace: Path, whole: bool = False) -> None:
         self.root = Path(os.path.realpath(workspace))
         self._whole = whole
+        self._too_large = False
         self._seen: dict[str, tuple[Stamp, str, bytes]] = {}
         self._lock = threading.Lock()
 
@@ -46,6 +47,8 @@ class Keeper:
         """Return (SHA-256, bytes) of every file that no ignore file hides, by name; None when they
         are too many or too large to be kept. Only files whose stamp changed are read again."""
         with self._lock:
+            if self._too_large:
+                return None
             seen: dict[str, tuple[Stamp, str, bytes]] = {}
             size = 0
             for path in walker.walk(str(self.root)):
@@ -55,6 +58,7 @@ class Keeper:
                 size += len(found[2])
                 seen[path[len(str(self.root)) + 1 :]] = found
                 if not self._whole and (len(seen) > FILES or size > BYTES):
+                    self._too_large, self._seen = True, {}  # looked at once, not at each call
                     return None
             self._seen = seen
             return {name: (sha, data) for name, (_stamp, sha, data) in seen.items()}

@@ -106,7 +106,7 @@ npm warn deprecated har-validator@5.1.5: this library is no longer supported
 npm ERR! code ERESOLVE
 npm ERR! ERESOLVE unable to resolve dependency tree
 npm ERR! Found: react@19.0.0
-npm ERR! A complete log of this run can be found in: /root/.npm/_logs/x.log
+npm ERR! A complete log of this run can be found in: ~/.npm/_logs/x.log
 """,
     ),
     "python_etl": (

@@ -77,6 +77,13 @@ def test_a_result_is_edited_and_run_on_and_the_files_of_a_turn_are_put_back(
     k.ok("%agent switch main")
     assert "not touched  a.txt: someone else" in k.ok("%agent rewind 2 --files --yes").text
     assert (tmp_path / "a.txt").read_text() == "mine\n"
+    k.ok("%agent switch main")
+    rays = k.ok("%agent context", stdin=[])
+    assert "Context, request by request" in rays.plain
+    assert any(WIDGET_MIME in shown["data"] for shown in rays.displays)
+    differs = k.ok("%agent request 2.1 --diff 1.1", stdin=[])
+    assert "Request 1.1 against 2.1" in differs.plain
+    assert any(WIDGET_MIME in shown["data"] for shown in differs.displays)
     asked = k.ok("%agent again 1.1 --n 2 --without bash")
     assert "Asked again: 2 answers" in asked.plain and "text 2" in asked.plain
     assert (tmp_path / "session.agent/branches/again-1.1-1.jsonl").is_file()
