@@ -9,9 +9,10 @@ import argparse
 import sys
 
 from agent_kernel.cli.logs import blobs_of, opened
+from agent_kernel.core.events import RequestContext
 from agent_kernel.core.log import Log
 from agent_kernel.core.model import Request
-from agent_kernel.core.replay import request_at
+from agent_kernel.core.replay import cause, request_at
 from agent_kernel.widgets import request as view
 from agent_kernel.widgets.bundle import of_blocks
 
@@ -31,24 +32,33 @@ def main(args: argparse.Namespace) -> int:
     if log is None:
         return 2
     try:
-        request = _request(log, args.at, args.agent)
-        other = _request(log, args.diff, args.agent) if args.diff else None
+        context, request = _request(log, args.at, args.agent)
+        older = _request(log, args.diff, args.agent) if args.diff else None
     except (KeyError, ValueError) as error:
         sys.stderr.write(f"agent-kernel request: {error.args[0]}\n")
         return 2
     if args.json:
         sys.stdout.buffer.write(request.body + b"\n")
         return 0
-    if other is None:
+    if older is None:
         blocks = view.view(request, label=args.at)
     else:
-        blocks = view.difference(other, request, labels=(args.diff, args.at))
+        before, other = older
+        blocks = view.difference(
+            other,
+            request,
+            labels=(args.diff, args.at),
+            cause=cause(log.events, before, context),
+            dollars=view.rewrite_cost(
+                request.model, view.compare(other, request).rewritten, context.time
+            ),
+        )
     sys.stdout.write(str(of_blocks(blocks)["text/plain"]) + "\n")
     return 0
 
 
-def _request(log: Log, name: str, agent: str) -> Request:
+def _request(log: Log, name: str, agent: str) -> tuple[RequestContext, Request]:
     turn, _, step = name.partition(".")
     if not turn.isdigit() or (step and not step.isdigit()):
         raise ValueError(f"{name!r} names no request; write turn.step, as 2.1")
-    return request_at(log.events, int(turn), int(step) if step else None, agent, blobs_of(log))[1]
+    return request_at(log.events, int(turn), int(step) if step else None, agent, blobs_of(log))

@@ -148,6 +148,33 @@ def request_at(
     return last, rebuild(*found, blobs)
 
 
+_CAUSES = {
+    "request/header": "new system text, tools or parameters",
+    "compaction/end": "a compaction",
+    "compaction/undo": "an undone compaction",
+}
+
+
+def cause(events: Iterable[Event], before: RequestContext, after: RequestContext) -> str:
+    """Return the first event between two requests that changed their shared prefix, in words.
+
+    "" when the log names none. A replacement counts by itself when no compaction made it.
+    """
+    low, high = sorted((before.seq, after.seq))
+    edited = ""
+    for event in events:
+        if not low < event.seq < high or event.agent != after.agent:
+            continue
+        if event.type in _CAUSES:
+            return f"{_CAUSES[event.type]} (seq {event.seq})"
+        if isinstance(event, SurfaceEvent) and event.replaces is not None and not edited:
+            span = event.replaces
+            edited = (
+                f"an edit: {event.type} seq {event.seq} in place of {span.first} to {span.last}"
+            )
+    return edited
+
+
 @dataclass
 class Report:
     """What a verification found: `verified` of `requests` rebuilt to the digest the log holds."""

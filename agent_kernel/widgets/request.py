@@ -14,9 +14,9 @@ from typing import Any
 import agent_kernel.widgets.hidden as hidden
 import agent_kernel.widgets.said as said
 import agent_kernel.widgets.units as units
-from agent_kernel.core.messages import Message, dumps
+from agent_kernel.core.messages import Message, Usage, dumps
 from agent_kernel.core.model import Request
-from agent_kernel.core.usage import estimate
+from agent_kernel.core.usage import cost, estimate
 from agent_kernel.widgets.doc import (
     Block,
     Commands,
@@ -143,9 +143,14 @@ def _layer(before: Request, after: Request) -> tuple[str, int | None]:
 
 
 def difference(
-    before: Request, after: Request, *, labels: tuple[str, str], cause: str = ""
+    before: Request,
+    after: Request,
+    *,
+    labels: tuple[str, str],
+    cause: str = "",
+    dollars: str = "",
 ) -> list[Block]:
-    """Return how two requests differ: first byte, layer, cause, and the lines around."""
+    """Return how two requests differ: first byte, layer, cause, the lines around, and its cost."""
     found = compare(before, after)
     title = Head(text(f"Request {labels[0]} against {labels[1]}"))
     if not found.layer:
@@ -167,7 +172,7 @@ def difference(
         lines.append(
             Fold(text(f"{units.count(len(rows), 'changed line')}"), (Diff(rows),), open=True)
         )
-    return [title, *lines, _sizes(found)]
+    return [title, *lines, _sizes(found, dollars)]
 
 
 def difference_state(
@@ -212,9 +217,22 @@ def _around(body: bytes, at: int) -> str:
     return hidden.shown(body[max(0, at - AROUND) : at + AROUND].decode("ascii", "replace"))
 
 
-def _sizes(found: Difference) -> Block:
+def _sizes(found: Difference, dollars: str = "") -> Block:
     same, new = (units.count(n, "token") for n in (found.same, found.rewritten))
-    return Pairs((("same prefix", text(f"~{same}")), ("written anew", text(f"~{new}"))))
+    rows = [("same prefix", text(f"~{same}")), ("written anew", text(f"~{new}"))]
+    return Pairs((*rows, *((("costs", text(dollars)),) if dollars else ())))
+
+
+def rewrite_cost(model: str, tokens: int, time: float | None = None) -> str:
+    """Return what writing `tokens` of a changed prefix costs beside reading them, in words.
+
+    "" when the model has no price. Both are list prices: a 5-minute write, and a cache read.
+    """
+    written = cost(model, Usage(cache_write_5m=tokens), time)
+    read = cost(model, Usage(cache_read=tokens), time)
+    if written is None or read is None:
+        return ""
+    return f"~${written:.4f} to write; ~${read:.4f} had the prefix held"
 
 
 def _rows(before: Request, after: Request) -> Iterator[list[object]]:

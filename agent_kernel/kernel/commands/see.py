@@ -80,7 +80,12 @@ def _difference(
 ) -> None:
     """Show how two requests differ: bytes, layer, cause, and what was written anew."""
     labels = tuple(f"{context.turn}.{context.step}" for context, _made in (old, new))
-    given: Any = {"labels": labels, "cause": _cause(bench.session, old[0], new[0])}
+    rewritten = request_view.compare(old[1], new[1]).rewritten
+    given: Any = {
+        "labels": labels,
+        "cause": core_replay.cause(bench.session.events, old[0], new[0]),
+        "dollars": request_view.rewrite_cost(new[1].model, rewritten, new[0].time),
+    }
     panels.show(
         bench,
         Publisher(bench.shell),
@@ -88,17 +93,6 @@ def _difference(
         request_view.difference_state(old[1], new[1], **given),
         request_view.difference(old[1], new[1], **given),
     )
-
-
-def _cause(session: Session, before: RequestContext, after: RequestContext) -> str:
-    """Return the event between two requests that changed their shared prefix, "" when none did."""
-    kinds = {"request/header": "new system text, tools or parameters"}
-    kinds |= {"compaction/end": "a compaction", "compaction/undo": "an undone compaction"}
-    low, high = sorted((before.seq, after.seq))
-    for event in session.events:
-        if low < event.seq < high and event.type in kinds:
-            return f"{kinds[event.type]} (seq {event.seq})"
-    return ""
 
 
 def _place(text: str) -> tuple[int, int | None]:
