@@ -161,10 +161,13 @@ def _meets(rule: Rule, text: str, found: Found) -> bool:
 
 def _may_run(rule: Rule, found: Found) -> bool:
     """Whether a program we do not know is given words that the rule covers."""
+    head = rule.words[0].text.casefold() if rule.words else ""
     for argv in found.argvs:
         if posixpath.basename(argv[0]) in _NO_LAUNCHERS:
             continue
         for at, word in enumerate(argv[1:_MOST_WORDS], 1):
+            if head not in word.casefold() and not re.search(r"['\"\\$`]", word):
+                continue  # it cannot name the program, not even in pieces
             inner = find(word).argvs if re.search(r"\s", word.strip()) else ()
             if any(match_words(rule, words, True) for words in (argv[at:], *inner)):
                 return True

@@ -78,6 +78,7 @@ def test_a_denied_program_is_denied_behind_every_launcher(context: Context) -> N
 
 def test_a_denied_program_behind_code_or_an_unknown_launcher_asks(context: Context) -> None:
     unknown = ["newwrap touch pwn", "newwrap -x 5 'touch pwn'", "a b c touch pwn"]
+    unknown += ["newwrap \"to''uch pwn\"", "newwrap 'to\\uch pwn'"]
     found = verdicts([*FOUND["asked"], *unknown], parse_rules(BROAD), context)
     assert {c: v for c, v in found.items() if v == "allow"} == {}
 
