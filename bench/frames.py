@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from agent_kernel.frames.scan import walk
 from agent_kernel.testing import corpus
-from bench.row import Measure, Row, side_by_side
+from bench.row import Measure, Row
 
 LOAD = """
 import sys, time
@@ -78,13 +79,36 @@ def _check(place: Path, made: corpus.Corpus) -> None:
     assert abs(total["usd"] - made.usd) < 1e-6
 
 
-def run(argv: list[str], home: Path, *, said: bool = False) -> float:
-    """Seconds a program takes, or the seconds it prints."""
+@dataclass(frozen=True)
+class Used:
+    """What a program took: seconds on the wall and of CPU, bytes of its largest process."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+def run(argv: list[str], home: Path) -> Used:
+    """Run a program to its end; its children's CPU counts."""
     env = {**os.environ, "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude")}
     env["AGENT_KERNEL_CACHE"] = str(home / "cache")
     start = time.perf_counter()
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(argv, stdout=null, stderr=null, env=env)
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    if process.returncode is None:
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise OSError(f"{argv[:3]} ended with {process.returncode}")
+    return Used(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def said(argv: list[str], home: Path) -> float:
+    """Seconds a program prints last."""
+    env = {**os.environ, "HOME": str(home), "AGENT_KERNEL_CACHE": str(home / "cache")}
     done = subprocess.run(argv, check=True, capture_output=True, text=True, env=env, timeout=600)
-    return float(done.stdout.split()[-1]) if said else time.perf_counter() - start
+    return float(done.stdout.split()[-1])
 
 
 def refresh(place: Path) -> float:
@@ -103,23 +127,58 @@ def refresh(place: Path) -> float:
 
 
 def rows(repeat: int) -> list[Row]:
-    """Totals and tables of one folder; times of the others in the same minute."""
+    """Totals and tables of one folder; the others' figures in the same minute."""
     with sessions() as place:
         home = place.parents[2]
         python = [sys.executable, "-c"]
         totals = [sys.executable, "-m", "agent_kernel", "totals", str(place), "--json"]
         cold = [*python, LOAD.format(cache=False, table="calls"), str(place)]
-        whole = [*python, LOAD.format(cache=False, table="blocks"), str(place)]
         warm = [*python, LOAD.format(cache=True, table="calls"), str(place)]
-        run(warm, home, said=True)
+        run(totals, home)  # the rates of these models are looked up once
+        said(warm, home)
+        said(warm, home)
         size = sum(path.stat().st_size for path in place.glob("*.jsonl")) / 1e6
         return [
-            _beside(f"totals of {size:.0f} MB | ccusage daily", totals, _ccusage(), home, repeat),
-            _beside("calls, cold | DuckDB sums one field", cold, _duck(place), home, repeat, True),
-            _alone("records and blocks, cold", partial(run, whole, home, said=True), repeat),
-            _alone("calls, warm cache", partial(run, warm, home, said=True), repeat, 0.1),
+            *_beside(f"totals of {size:.0f} MB | ccusage", totals, _ccusage(), home, repeat),
+            *_beside("calls, cold | DuckDB sums a field", cold, _duck(place), home, repeat),
+            _alone("records+blocks, CPU per 100 MB", partial(full, place, size), 1),
+            _growth(place, home),
+            _alone("calls, warm cache", partial(said, warm, home), repeat, 0.1),
             _alone("refresh after one line", partial(refresh, place), repeat, 0.02),
         ]
+
+
+def full(place: Path, size: float) -> float:
+    """CPU-seconds per 100 MB that records and blocks of every line take, in one process."""
+    from agent_kernel import frames, transcripts
+
+    start = time.process_time()
+    found = frames.load(place, readers=transcripts.ALL, cache=False, workers=1)
+    found.columns("records")
+    found.columns("blocks")
+    return (time.process_time() - start) / size * 100
+
+
+def _growth(place: Path, home: Path) -> Row:
+    """What eight times the files take beside eight times one: copies under new ids."""
+    from agent_kernel import frames, transcripts
+
+    def seconds(folder: Path) -> float:
+        start = time.process_time()
+        frames.load(folder, readers=transcripts.ALL, cache=False, workers=1).columns("calls")
+        return time.process_time() - start
+
+    small = sorted(place.glob("*.jsonl"), key=lambda path: path.stat().st_size)[-6:]
+    for number in range(8):
+        folder = home / "grown" / str(number)
+        folder.mkdir(parents=True)
+        for path in small:
+            new = f"{number}{path.stem[1:]}"
+            data = path.read_bytes().replace(path.stem.encode(), new.encode())
+            data = data.replace(b'"id":"msg_', f'"id":"msg_{number}'.encode())
+            (folder / f"{new}.jsonl").write_bytes(data)
+    once = seconds(home / "grown" / "0")
+    return Row("calls of 8x the files | 8 times one", seconds(home / "grown"), 8 * once, bar=1.3)
 
 
 def _alone(name: str, measure: Measure, repeat: int, bar: float | None = None) -> Row:
@@ -127,14 +186,18 @@ def _alone(name: str, measure: Measure, repeat: int, bar: float | None = None) -
 
 
 def _beside(
-    name: str, ours: list[str], plain: list[str] | None, home: Path, repeat: int, said: bool = False
-) -> Row:
+    name: str, ours: list[str], plain: list[str] | None, home: Path, repeat: int
+) -> list[Row]:
+    """A row of the wall and one of the CPU; the larger process of each stands in the name."""
     if plain is None:
-        return _alone(f"{name}: not run", partial(run, ours, home, said=said), repeat)
-    mine, theirs = side_by_side(
-        partial(run, ours, home, said=said), partial(run, plain, home, said=said), repeat
-    )
-    return Row(name, mine, theirs)
+        return [_alone(f"{name}: not run", lambda: run(ours, home).wall, repeat)]
+    pairs = [(run(ours, home), run(plain, home)) for _ in range(repeat)]
+    mine, theirs = [one for one, _ in pairs], [one for _, one in pairs]
+    peaks = f"{max(u.peak for u in mine) >> 20}|{max(u.peak for u in theirs) >> 20} MB"
+    return [
+        Row(name, median(u.wall for u in mine), median(u.wall for u in theirs)),
+        Row(f"  CPU; peak {peaks}", median(u.cpu for u in mine), median(u.cpu for u in theirs)),
+    ]
 
 
 def _ccusage() -> list[str] | None:
