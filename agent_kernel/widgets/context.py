@@ -50,21 +50,27 @@ def parts_of(
     cached: int = 0,
     age: Callable[[int], int] | None = None,
     layer: Callable[[int], str] | None = None,
+    known: dict[int, tuple[str, str, int, bool]] | None = None,
 ) -> list[Part]:
     """Return the blocks of a request in the order sent: tools, system, then the surface's events.
 
     `total` is the provider's own count in tokens, None = estimated; `cached` tokens of the prefix
-    came, or would come, from the cache; `age` and `layer` are asked by seq.
+    came, or would come, from the cache; `age` and `layer` are asked by seq; `known` keeps what was
+    worked out of an event, for the next request that holds it.
     """
+    held = known if known is not None else {}
     made = [Part("T", tool.name, estimate(len(dumps(tool.wire())))) for tool in request.tools]
     made += [Part("S", part.name, estimate(len(part.text))) for part in request.system]
     for node in nodes:
-        values = bool((getattr(node, "meta", None) or {}).get("values"))
+        if node.seq not in held:
+            values = bool((getattr(node, "meta", None) or {}).get("values"))
+            held[node.seq] = (said.kind(node), said.words(node), event_tokens(node), values)
+        kind, words, tokens, values = held[node.seq]
         made.append(
             Part(
-                said.kind(node),
-                said.words(node),
-                event_tokens(node),
+                kind,
+                words,
+                tokens,
                 seq=node.seq,
                 age=age(node.seq) if age is not None else None,
                 layer=layer(node.seq) if layer is not None else "",

@@ -5,7 +5,7 @@ May not send or rebuild by itself: requests come from core/replay.py, the next o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -98,18 +98,26 @@ class _Sent:
     """A request as it was sent, with what came of it."""
 
     context: RequestContext | None
-    request: Request
+    request: Request | None  # None = not rebuilt: it is not shown
     nodes: tuple[SurfaceEvent, ...]
     answer: AssistantMessage | None = None
     mark: str = ""
     cause: str = ""
 
 
-def sent(events: Iterable[Event], agent: str = "main", blobs: Blobs | None = None) -> list[_Sent]:
-    """Return the turn requests of an agent, rebuilt from the log, with their answers.
+def sent(
+    events: Sequence[Event],
+    agent: str = "main",
+    blobs: Blobs | None = None,
+    last: int | None = None,
+) -> list[_Sent]:
+    """Return the turn requests of an agent with their answers, the `last` of them rebuilt from the
+    log (None = all).
 
     A request of another harness whose bytes are gone is left out.
     """
+    mine = [e for e in events if _is_turn(e, agent)]
+    shown = {e.seq for e in mine[-last if last else 0 :]}
     surfaces, headers = Surfaces(), dict[int, RequestHeader]()
     out: list[_Sent] = []
     mark = cause = ""
@@ -122,9 +130,9 @@ def sent(events: Iterable[Event], agent: str = "main", blobs: Blobs | None = Non
                 began[event.compaction_id] = int(event.tokens.get("pre") or 0)
             mark = _mark(event, began) or mark
             cause = f"{CAUSES[event.type]} (seq {event.seq})" if event.type in CAUSES else cause
-            if isinstance(event, RequestContext) and event.purpose == "turn":
-                made = _made(event, headers, surfaces, blobs)
-                if made is not None:
+            if isinstance(event, RequestContext) and _is_turn(event, agent):
+                made = _made(event, headers, surfaces, blobs) if event.seq in shown else None
+                if made is not None or event.seq not in shown:
                     nodes = tuple(surfaces[agent].nodes)
                     out.append(_Sent(event, made, nodes, mark=mark, cause=cause))
                     mark = cause = ""
@@ -132,6 +140,10 @@ def sent(events: Iterable[Event], agent: str = "main", blobs: Blobs | None = Non
                 out[-1].answer = out[-1].answer or event
         surfaces.apply(event)
     return out
+
+
+def _is_turn(event: Event, agent: str) -> bool:
+    return isinstance(event, RequestContext) and event.purpose == "turn" and event.agent == agent
 
 
 def _mark(event: Event, began: Mapping[str, int]) -> str:
@@ -159,6 +171,7 @@ class _Table:
 
     def __init__(self) -> None:
         self.blocks: list[list[Any]] = []
+        self.known: dict[int, tuple[str, str, int, bool]] = {}
         self._at: dict[tuple[Any, ...], int] = {}
 
     def index(self, part: context.Part, node: SurfaceEvent | None) -> int:
@@ -203,7 +216,7 @@ def state(
 
     Tokens of a request that was answered sum to the provider's own count; others are estimates.
     """
-    found = sent(events, agent, blobs)
+    found = sent(events, agent, blobs, ROWS + 1)
     if following is not None:
         found.append(_Sent(None, following.request, tuple(following.nodes)))
     table, rows = _Table(), list[Row]()
@@ -236,6 +249,7 @@ def _row(
     seen: Mapping[int, int],
     layer: Mapping[int, str],
 ) -> Row:
+    assert each.request is not None
     usage = each.answer.usage if each.answer is not None else None
     total = _given(usage)
     parts = context.parts_of(
@@ -245,6 +259,7 @@ def _row(
         cached=(usage.cache_read or 0) if usage is not None else 0,
         age=lambda seq: at - seen[seq],
         layer=(lambda seq: layer.get(seq, "")) if each.context is None else None,
+        known=table.known,
     )
     nodes = {node.seq: node for node in each.nodes}
     blocks: list[list[int]] = []
@@ -298,7 +313,7 @@ def _price(each: _Sent, usage: Usage | None) -> str:
 
 
 def _broken(before: _Sent | None, each: _Sent, total: int) -> Broken | None:
-    if before is None:
+    if before is None or before.request is None or each.request is None:
         return None
     found = compare(before.request, each.request)
     if found.byte is None:
