@@ -5,6 +5,14 @@ May not compare with another machine or another day: a bar is a ratio, or second
 
 from __future__ import annotations
 
-from bench import frames, imports, kernel, lsp, wire
+from bench import frames, harness, imports, kernel, lsp, proxy, wire
 
-ALL = {"imports": imports, "kernel": kernel, "wire": wire, "frames": frames, "lsp": lsp}
+ALL = {
+    "imports": imports,
+    "kernel": kernel,
+    "wire": wire,
+    "frames": frames,
+    "lsp": lsp,
+    "proxy": proxy,
+    "harness": harness,
+}
