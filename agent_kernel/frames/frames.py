@@ -287,7 +287,12 @@ def load(
     known = find_readers(readers)
     shelf = Cache() if cache and available() else None
     store = Store(find(paths, known, source), known, workers, shelf)
-    return Frames(Load(store, tables, prices), tables, shelf, lambda: find(paths, known, source))
+
+    def again() -> Found:
+        seen = {file.path: file for file in store.files}
+        return find(paths, known, source, seen)
+
+    return Frames(Load(store, tables, prices), tables, shelf, again)
 
 
 def of(

@@ -46,6 +46,12 @@ class Compactions:
         begun = held.pop("begun", None)
         if event.get("usage"):
             held.setdefault("calls", []).append(f"{session}:{event.get('seq')}")
+        bill = _map(event.get("cost"))  # of another harness: the call that wrote its summary
+        wrote = bill.get("calls")
+        if isinstance(wrote, list):
+            held.setdefault("calls", []).extend(f"{session}:{seq}" for seq in wrote)
+            held.setdefault("summary_chars", bill.get("chars"))
+            held.setdefault("hidden", bill.get("hidden"))
         time = clean("seconds", event.get("time"))
         took = time - begun if time is not None and begun is not None else None
         data = {

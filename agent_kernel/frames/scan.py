@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -98,15 +98,25 @@ def _is_session(name: str) -> bool:
     return bool(packed_suffix(name)) and not name.endswith(".meta.json")
 
 
-def find(paths: Paths, readers: Mapping[str, Reader], source: str = "auto") -> Found:
+def find(
+    paths: Paths,
+    readers: Mapping[str, Reader],
+    source: str = "auto",
+    seen: Mapping[str, File] | None = None,
+) -> Found:
     """Return the files below `paths` with their readers; `source` forces one reader by name.
 
+    A file of an earlier walk, `seen`, that has the same size keeps its reader and is not opened.
     Raises ValueError for a source that is not known.
     """
     if source != "auto" and source not in readers:
         raise ValueError(f"source {source!r} is not known; there are {', '.join(readers)}")
     found = Found()
     for path in walk(paths):
+        before = seen.get(path) if seen else None
+        if before is not None and _size(path) == before.size:
+            found.files.append(replace(before, until=None))
+            continue
         try:
             stream, _ = opened(path)
             with stream:
@@ -124,6 +134,13 @@ def find(paths: Paths, readers: Mapping[str, Reader], source: str = "auto") -> F
     for number, file in enumerate(found.files):
         file.id = number
     return found
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return -1
 
 
 def _beside(found: Found) -> list[File]:

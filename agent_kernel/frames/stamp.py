@@ -43,6 +43,15 @@ def stamp_of(path: str) -> Stamp | None:
     return Stamp(stat.st_size, stat.st_mtime_ns, _hash(head), _hash(tail), whole)
 
 
+def same(path: str, before: Stamp) -> bool:
+    """Return whether a file has the size and time it had; its bytes are not looked at."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return False
+    return (stat.st_size, stat.st_mtime_ns) == (before.size, before.mtime_ns)
+
+
 def grown(path: str, before: Stamp, now: Stamp) -> bool:
     """Return whether a file only got longer: equal head, and equal bytes before its old end."""
     if now.size <= before.size or not before.whole:

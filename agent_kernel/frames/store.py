@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from agent_kernel.frames.reader import PARTS, Columns, Reader
 from agent_kernel.frames.scan import File, Found, read
-from agent_kernel.frames.stamp import Stamp, grown, stamp_of
+from agent_kernel.frames.stamp import Stamp, grown, same, stamp_of
 from agent_kernel.frames.workers import Parts, read_all
 
 EVERYTHING = frozenset(PARTS)
@@ -126,6 +126,8 @@ class Store:
         self.files, self._found = found.files, found.issues
         for file in self.files:
             held = self._held.get(file.path)
+            if held is not None and held.stamp is not None and same(file.path, held.stamp):
+                continue
             stamp = self._seen[file.path] = stamp_of(file.path)
             if held is None or held.stamp == stamp:
                 continue
