@@ -154,6 +154,8 @@ class Scribe:
         name = f"harness-{agent}-{len(self.session.state(agent).compactions) + 1}"
         answers = [node for node in surface.nodes if isinstance(node, AssistantMessage)]
         pre = [answer.usage.context for answer in answers if answer.usage.known]
+        wrote = _writer(answers, event)
+        bill = {"calls": [wrote.seq], "chars": len(text_of(wrote.content))} if wrote else {}
         generation = surface.generation
         start = CompactionStart(
             compaction_id=name,
@@ -163,7 +165,12 @@ class Scribe:
             tokens={"pre": pre[-1]} if pre else {},
         )
         event = event.model_copy(update={"meta": {**event.meta, "compaction_id": name}})
-        end = CompactionEnd(compaction_id=name, status="committed", generation=generation + 1)
+        end = CompactionEnd(
+            compaction_id=name,
+            status="committed",
+            cost={**bill, "hidden": len(event.sources)},
+            generation=generation + 1,
+        )
         self.session.append(start, event, end, agent=agent)
 
     def _context(self, agent: str, request: Request, body: Body, loose: str) -> None:
@@ -291,6 +298,16 @@ class Scribe:
         if isinstance(made, TaskCreated):
             done = TaskFinished(id=agent, status="completed", summary=text[:200], awaited=True)
             self.session.append(done, agent=made.agent)
+
+
+def _writer(answers: Sequence[AssistantMessage], summary: Attachment) -> AssistantMessage | None:
+    """Return the answer a summary was made of: the last one it hides, when it quotes it."""
+    last = answers[-1] if answers else None
+    if last is None or last.seq not in summary.sources or not last.usage.known:
+        return None
+    said = text_of(summary.content)
+    lines = (line.strip() for line in text_of(last.content).splitlines())
+    return last if any(len(line) >= _PROMPT and line in said for line in lines) else None
 
 
 def _is_result(event: SurfaceEvent) -> bool:

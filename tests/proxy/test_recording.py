@@ -338,7 +338,10 @@ def test_a_summary_put_to_use_is_a_compaction(harness: Callable[..., Harness]) -
     assert {event.agent for event in events} == {"main"}
     assert replaced(events) == [("attachment", 7)]
     assert [e.status for e in of(events, CompactionEnd)] == ["committed"]
-    assert len(frames.load(h.log).compactions) == 1
+    found = frames.load(h.log, cache=False)
+    assert found.columns("compactions")["hidden"] == [7]
+    wrote = found.columns("compactions")["call_id"]
+    assert wrote == [found.columns("calls")["call_id"][2]]  # the request that asked for it
 
 
 def test_a_log_is_gone_on_with(harness: Callable[..., Harness]) -> None:
