@@ -98,7 +98,7 @@ def _large_results(load: Load) -> Cost:
     )
     for lane in load.once(lanes):
         for item in lane.items:
-            if item.source == "tool_results" and item.tokens > LARGE and item.later_usd:
+            if item.source == "tool_results" and item.tokens > LARGE and item.later_usd > 0:
                 cost.add(lane.session, item.later_usd * (1 - LARGE / item.tokens))
     return cost
 
