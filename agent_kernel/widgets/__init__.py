@@ -18,7 +18,7 @@ from agent_kernel.widgets import (
     tasks,
     tree,
     turn,
-    xray,
+    xray_view,
 )
 from agent_kernel.widgets.doc import Block
 
@@ -35,6 +35,6 @@ ALL: dict[str, Callable[..., Sequence[Block]]] = {
     "compaction": compaction.view,
     "samples": samples.view,
     "tree": tree.view,
-    "xray": xray.view,
+    "xray": xray_view.view,
 }
 """Every view by name: its blocks become mimes through `bundle.of_blocks`."""

@@ -12,7 +12,7 @@ from typing import Any
 from agent_kernel.core.actions import RunBatch
 from agent_kernel.core.events import ToolCall
 from agent_kernel.core.replay import requests
-from agent_kernel.widgets import compaction, html, request, stepper, xray
+from agent_kernel.widgets import compaction, html, request, stepper, xray, xray_view
 from tests.browser import views_page
 from tests.widgets import sessions
 
@@ -53,7 +53,7 @@ def cells() -> dict[str, Any]:
         for name, state in made.items()
     }
     out["dead"] = {"widget": "stepper", "alive": False, "state": {"view": made["stepper"]}}
-    out["static-xray"] = {"html": html.html(xray.view(made["xray"]))}  # type: ignore[arg-type]
+    out["static-xray"] = {"html": html.html(xray_view.view(made["xray"]))}  # type: ignore[arg-type]
     out["static-compaction"] = {"html": html.html(compaction.view(sessions.worked()[0].events))}
     return out
 

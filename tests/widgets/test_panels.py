@@ -10,7 +10,7 @@ import pytest
 from agent_kernel.core.actions import Ask, Call, RunBatch
 from agent_kernel.core.events import AssistantMessage, ToolCall
 from agent_kernel.core.replay import request_at, requests
-from agent_kernel.widgets import anywidgets, compaction, panels, request, stepper, xray
+from agent_kernel.widgets import anywidgets, compaction, panels, request, stepper, xray, xray_view
 from agent_kernel.widgets.bundle import of_blocks
 from tests.widgets import sessions
 
@@ -59,7 +59,7 @@ def test_what_a_layer_would_take_and_the_age_of_a_block_are_told() -> None:
     last = state["rows"][-1]
     gone = [line for line in last["blocks"] if len(line) > 4]
     assert [state["blocks"][line[0]][2] for line in gone] == [node.seq]
-    text = str(of_blocks(xray.view(state))["text/plain"])
+    text = str(of_blocks(xray_view.view(state))["text/plain"])
     assert "micro" in text and "Context of the next request" in text
     newest = state["blocks"][last["blocks"][-1][0]]
     assert newest[0] == "U" and last["blocks"][-1][3] == 0
@@ -76,9 +76,9 @@ def test_many_requests_are_the_last_forty_and_the_rest_is_counted() -> None:
     finally:
         xray.ROWS = keep
     assert len(state["rows"]) == 5 and state["left_out"] == 7
-    assert "7 earlier requests" in str(of_blocks(xray.view(state))["text/plain"])
+    assert "7 earlier requests" in str(of_blocks(xray_view.view(state))["text/plain"])
     assert xray.state([])["rows"] == [] and "No request yet" in str(
-        of_blocks(xray.view(xray.state([])))
+        of_blocks(xray_view.view(xray.state([])))
     )
 
 

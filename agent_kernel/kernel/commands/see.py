@@ -25,7 +25,7 @@ from agent_kernel.kernel.parse import Option, UsageError, nearest, parse, place
 from agent_kernel.kernel.provenance import provenance
 from agent_kernel.kernel.running import display_of
 from agent_kernel.kernel.workbench import Workbench
-from agent_kernel.widgets import logview, xray
+from agent_kernel.widgets import logview, xray, xray_view
 from agent_kernel.widgets import request as request_view
 from agent_kernel.widgets import surface as surface_view
 from agent_kernel.widgets.doc import Block
@@ -173,7 +173,7 @@ async def _context(bench: Workbench, publisher: Publisher) -> None:
         hard=marks.hard,
         blobs=session.blobs,
     )
-    panels.show(bench, publisher, "xray", dict(state), xray.view(state))
+    panels.show(bench, publisher, "xray", dict(state), xray_view.view(state))
 
 
 def _layers(session: Session, agent: Agent) -> dict[int, str]:
