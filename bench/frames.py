@@ -131,7 +131,7 @@ def rows(repeat: int) -> list[Row]:
     with sessions() as place:
         home = place.parents[2]
         python = [sys.executable, "-c"]
-        totals = [sys.executable, "-m", "agent_kernel", "totals", str(place), "--json"]
+        totals = [sys.executable, "-m", "agent_kernel", "totals", str(place), "--json", "--fast"]
         cold = [*python, LOAD.format(cache=False, table="calls"), str(place)]
         warm = [*python, LOAD.format(cache=True, table="calls"), str(place)]
         run(totals, home)  # the rates of these models are looked up once

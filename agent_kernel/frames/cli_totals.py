@@ -46,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--findings", action="store_true", help="also in --json: what could have been saved"
     )
+    parser.add_argument(
+        "--fast", action="store_true", help="read only lines that may state tokens: fewer issues"
+    )
 
 
 def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
@@ -69,16 +72,18 @@ def _main(args: argparse.Namespace, readers: Readers | None) -> int:
         sys.stderr.write(f"agent-kernel totals: {error}\n")
         return 2
     store = Store(found, known)
-    full = bool(store.files and (args.findings or not args.json or args.rule == "all"))
+    findings = bool(store.files) and (args.findings or not (args.json or args.fast))
     load = Load(store, BUILDERS)
-    if not full:  # only the lines that may state tokens: two thirds of the bytes stay unread
+    if (
+        args.fast and not findings and args.rule != "all"
+    ):  # only the lines that may state tokens: two thirds of the bytes stay unread
         store.load(frozenset({"usages"}))
     ledger = priced(store, shelf=RateShelf(folder()))
     rule = "recorded" if args.rule == "all" else args.rule
     result = totals(store, ledger, by=args.by, rule=rule, since=since, until=until, zone=zone)
     if args.rule == "all":
         result["reconcile"] = load.rows("reconcile")
-    if store.files and (args.findings or not args.json):
+    if findings:
         result["findings"] = _findings(load)
     sys.stdout.write(json.dumps(result) + "\n" if args.json else _table(result))
     if not store.files:
