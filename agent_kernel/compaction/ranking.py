@@ -46,7 +46,7 @@ class Weights:
 UNTUNED = Weights(listed=False)  # compaction.md §5.1
 # Numbers and addresses say little without their place: they are recalled, not listed.
 START = Weights(path=2.0, number=0.0, url=0.0, size=1.0)
-# Chosen by lab/learn.py; what was measured of them stands in docs/compaction.md.
+# Set by hand; what lab/learn.py draws around them was not better held out (docs/compaction.md).
 SHIPPED = START
 
 

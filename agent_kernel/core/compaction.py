@@ -328,4 +328,7 @@ def apply_edits(view: View, edits: Sequence[Edit]) -> View:
             former[edit.first] = tuple(hidden)
             edit, hidden = None, []
     tokens = view.tokens - sum(e.freed for e in edits)
+    if tokens < 0:  # the provider counted less than we estimate: the share that stays is ours
+        estimated = sum(map(event_tokens, view.nodes))
+        tokens = view.tokens * sum(map(event_tokens, out)) // max(1, estimated)
     return replace(view, nodes=tuple(out), tokens=tokens, former=former)

@@ -25,7 +25,8 @@ _ROLE = re.compile(rf"(?m)^([ \t]{{0,16}})(Human|HUMAN|Assistant|ASSISTANT)(?={_
 def escape_tags(text: str) -> str:
     """Return `text` without look-alikes of the tags and turns that only we may write.
 
-    Done to every tool result: `<untrusted`, `<system-reminder` and the like lose their bracket, a
+    Done to text of servers, web pages and tasks; files and commands are shown as they are, for an
+    edit must match them. `<untrusted`, `<system-reminder` and the like lose their bracket, a
     role name that opens a line, as in `Human:`, gets a backslash before it.
     """
     return _ROLE.sub(r"\1\\\2", _LOOKALIKE.sub("&lt;", text))

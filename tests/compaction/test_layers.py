@@ -316,6 +316,8 @@ def check_layer(name: str, view: View) -> View:
         assert planned(layer, after).nodes == after.nodes, "Y1: twice is once"
     assert all(e.freed > 0 for e in edits), "Y2: tokens never grow"
     assert sum(map(event_tokens, after.nodes)) <= sum(map(event_tokens, view.nodes)), "Y2"
+    few = apply_edits(View(**{**vars(view), "tokens": 7}), edits)
+    assert 0 <= few.tokens <= 7, "a provider that counts less than we estimate frees no more"
     before_bad, after_bad = (rules_broken(v) for v in (view, after))
     assert after_bad <= before_bad, f"Y4: {after_bad}"
     seqs = {n.seq for n in all_originals(view, view.nodes)}
