@@ -6,6 +6,7 @@ May not build anything itself.
 from __future__ import annotations
 
 import agent_kernel.frames.accounts as accounts
+import agent_kernel.frames.agents as agents
 import agent_kernel.frames.blocks as blocks
 import agent_kernel.frames.calls as calls
 import agent_kernel.frames.compactions as compactions
@@ -34,7 +35,7 @@ BUILDERS: dict[str, Builder] = {
     "compaction_items": items.build,
     "facts": facts.build,
     "files": work.files,
-    "subagents": work.subagents,
+    "subagents": agents.build,
     "tasks": work.tasks,
     "permissions": permissions.build,
     "samples": samples.build,

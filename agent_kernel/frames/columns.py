@@ -5,6 +5,7 @@ May not hold anything else; schema.py reads it, and docs, help and empty tables 
 
 from __future__ import annotations
 
+from agent_kernel.frames.columns_agents import SUBAGENTS
 from agent_kernel.frames.columns_samples import SAMPLES
 
 # A line: name, dtype (s text i whole f fraction b yes/no t UTC L texts c category), unit, meaning.
@@ -296,27 +297,7 @@ last_seq i - last operation
 edited_after_read b - changed after it was read
 carry_usd f dollars its reads cost after they were read
 """,
-    "subagents": """
-session_id s - session
-agent_id s - its id
-parent_tool_use s - tool call that started it
-kind c - kind of agent
-label s - its description
-depth i - 1 for a child of main
-started t - first line
-ended t - last line
-status c - how it ended
-calls i - model calls
-input i tokens uncached input
-output_recorded i tokens output as logged
-cache_write_5m i tokens written to the 5-minute cache
-cache_write_1h i tokens written to the 1-hour cache
-cache_read i tokens read from the cache
-usd_recorded f dollars output as logged
-usd_best f dollars with estimated output where not final
-context_peak i tokens largest context
-found_in c - file progress both
-""",
+    "subagents": SUBAGENTS,
     "tasks": """
 session_id s - session
 task_id s - its id

@@ -14,7 +14,7 @@ from agent_kernel.frames.columns import TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1
+VERSION = 2
 _DTYPES = {
     "s": "str",
     "i": "Int64",

@@ -1,21 +1,20 @@
-"""Work: the tables of files, sub-agents, tasks and permissions.
+"""Work: the tables of files and tasks.
 
 May not open a path a transcript names.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
+from agent_kernel.frames.agents import labels
 from agent_kernel.frames.assemble import Session
 from agent_kernel.frames.load import Load
 from agent_kernel.frames.reader import Columns
 from agent_kernel.frames.schema import of_rows
 from agent_kernel.frames.tools import READS
-from agent_kernel.frames.turns import SUMS, total
+from agent_kernel.frames.turns import total
 
 WRITES = ("write", "write_file", "create")
 EDITS = ("edit", "multiedit", "notebookedit", "str_replace", "apply_patch", "notebook")
@@ -60,79 +59,9 @@ def _file(key: tuple[str, str], rows: Rows, seqs: dict[tuple[str, str], int]) ->
     }
 
 
-def subagents(load: Load) -> Columns:
-    """Return one row an agent that is not main."""
-    calls: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in load.rows("calls"):
-        calls[row["session_id"], row["agent_id"]].append(row)
-    blocks: dict[tuple[str, str], set[bool]] = defaultdict(set)
-    part = load.store.part("usages")
-    for file, offset, agent, nested in zip(
-        part["file"], part["offset"], part["agent"], part["nested"], strict=True
-    ):
-        rec = load.assembled.places.get((file, offset))
-        if rec is not None and agent:
-            blocks[rec.session, agent].add(bool(nested))
-    rows, labels = [], _labels(load)
-    for session in load.assembled.sessions.values():
-        for agent in _agents(session, calls):
-            mine = calls.get((session.id, agent), [])
-            found_in = blocks.get((session.id, agent), set())
-            rows.append(_subagent(session, agent, mine, found_in, labels))
-    return of_rows("subagents", rows)
-
-
-def _agents(session: Session, calls: dict[tuple[str, str], Rows]) -> Iterable[str]:
-    named = {rec.agent: None for rec in session.records if rec.agent != "main"}
-    named |= {agent: None for name, agent in calls if name == session.id and agent != "main"}
-    named |= {str(m.data["agent"]): None for m in session.marked("spawn") if m.data.get("agent")}
-    return named
-
-
-def _labels(load: Load) -> dict[tuple[str, str], str]:
-    """Return what calls say they are for, by session and call: some starts do not repeat it."""
-    found: dict[tuple[str, str], str] = {}
-    for row in load.rows("tools"):
-        given = row["input"] or ""
-        told = json.loads(given).get("description") if '"description"' in given else None
-        if isinstance(told, str) and told:
-            found[row["session_id"], row["tool_use_id"]] = told
-    return found
-
-
-def _subagent(
-    session: Session,
-    agent: str,
-    calls: Rows,
-    nested: set[bool],
-    labels: dict[tuple[str, str], str],
-) -> dict[str, Any]:
-    spawn = [m for m in session.marked("spawn") if m.data.get("agent") == agent]
-    told = spawn[-1].data if spawn else {}
-    times = [rec.time for rec in session.records if rec.agent == agent and rec.time is not None]
-    times += [call[name] for call in calls for name in ("time_first", "time_last") if call[name]]
-    notices = [m.data for m in session.marked("notice") if m.data.get("id") == agent]
-    found = {frozenset({True}): "progress", frozenset({False}): "file"}
-    return {
-        "session_id": session.id,
-        "agent_id": agent,
-        "parent_tool_use": told.get("tool_use_id"),
-        "kind": told.get("kind") or (calls[0]["agent_kind"] if calls else "subagent"),
-        "label": told.get("label") or labels.get((session.id, str(told.get("tool_use_id")))),
-        "depth": told.get("depth") or 1,
-        "started": min(times, default=None),
-        "ended": max(times, default=None),
-        "status": notices[-1].get("status") if notices else told.get("status"),
-        "calls": len(calls),
-        **{name: total(call[name] for call in calls) for name in SUMS},
-        "context_peak": max((call["context"] for call in calls), default=None),
-        "found_in": found.get(frozenset(nested), "both") if nested else None,
-    }
-
-
 def tasks(load: Load) -> Columns:
     """Return one row a background task, with the notifications of its end."""
-    rows, labels = [], _labels(load)
+    rows, told = [], labels(load)
     for session in load.assembled.sessions.values():
         found: dict[str, dict[str, Any]] = {}
         read = _read_at(session)
@@ -145,7 +74,7 @@ def tasks(load: Load) -> Columns:
                 row = found.setdefault(name, {"task_id": name, "notices": 0})
                 _task(row, mark, session, read.get(mark.rec.id, mark.rec.time))
         for row in found.values():
-            row.setdefault("label", labels.get((session.id, str(row.get("tool_use_id")))))
+            row.setdefault("label", told.get((session.id, str(row.get("tool_use_id")))))
         rows += list(found.values())
     return of_rows("tasks", rows)
 
