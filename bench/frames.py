@@ -90,8 +90,7 @@ class Used:
 
 def run(argv: list[str], home: Path) -> Used:
     """Run a program to its end; its children's CPU counts."""
-    env = {**os.environ, "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude")}
-    env["AGENT_KERNEL_CACHE"] = str(home / "cache")
+    env = {**_environment(home), "CLAUDE_CONFIG_DIR": str(home / ".claude")}
     start = time.perf_counter()
     null = subprocess.DEVNULL
     process = subprocess.Popen(argv, stdout=null, stderr=null, env=env)
@@ -106,9 +105,16 @@ def run(argv: list[str], home: Path) -> Used:
 
 def said(argv: list[str], home: Path) -> float:
     """Seconds a program prints last."""
-    env = {**os.environ, "HOME": str(home), "AGENT_KERNEL_CACHE": str(home / "cache")}
+    env = _environment(home)
     done = subprocess.run(argv, check=True, capture_output=True, text=True, env=env, timeout=600)
     return float(done.stdout.split()[-1])
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Return a scratch home; modules are compiled once, as in every installed package."""
+    env = {**os.environ, "HOME": str(home), "AGENT_KERNEL_CACHE": str(home / "cache")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**env, "PYTHONPYCACHEPREFIX": str(home / "compiled")}
 
 
 def refresh(place: Path) -> float:
