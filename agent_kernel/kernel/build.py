@@ -27,14 +27,15 @@ from agent_kernel.guard.rules import Rules, parse_rules
 from agent_kernel.kernel.permit import Grants, Guard
 from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings, SettingsError
-from agent_kernel.providers import BY_NAME, Choice, Wish, choose, profile_of
+from agent_kernel.providers import BY_NAME, Cassette, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
 from agent_kernel.providers.keys import Key, find_key
 from agent_kernel.tools import checkpoints
 from agent_kernel.tools.mcp import Servers
 from agent_kernel.tools.web import WebConfig
 
-Kept = dict[tuple[Choice, Key | None], Provider]  # the providers of a kernel, made at first use
+# The providers of a kernel, made at first use.
+Kept = dict[tuple[Choice, Key | None, Cassette | None], Provider]
 LIMIT_NAMES = ("steps", "tool_calls", "tokens", "dollars", "seconds")
 
 
@@ -109,13 +110,14 @@ def built(
     background: Background | None = None,
     wake: Literal["cell", "auto", "off"] = "cell",
     servers: Servers | None = None,
+    cassette: Cassette | None = None,
 ) -> Built:
     """Return the agent that runs this session's turns. Raises SettingsError or ValueError."""
     choice = choice_of(session, settings, options)
     guard = _guard(session, settings, options, notebook, grants, servers)
     profile = profile_for(choice)
     agent = Agent(
-        provider=_provider(choice, settings, providers),
+        provider=_provider(choice, settings, providers, cassette),
         model=choice.model,
         profile=profile,
         tools=tools_of(settings, profile, (*_served(servers), *options.tools)),
@@ -237,12 +239,14 @@ def profile_for(choice: Choice) -> ModelProfile:
     return profile_of(choice.model, BY_NAME[choice.endpoint])
 
 
-def _provider(choice: Choice, settings: Settings, kept: Kept | None) -> Provider:
+def _provider(
+    choice: Choice, settings: Settings, kept: Kept | None, cassette: Cassette | None
+) -> Provider:
     """Return the provider of a choice: one client and its connections for all turns of a kernel."""
-    held = (choice, find_key(settings.env))  # a key that was mended is used at once
+    held = (choice, find_key(settings.env), cassette)  # a key that was mended is used at once
     if kept is not None and held in kept:
         return kept[held]
-    made = provider_of(choice, settings.env)
+    made = provider_of(choice, settings.env, cassette=cassette)
     if kept is not None:
         kept[held] = made
     return made

@@ -125,6 +125,8 @@ class Guard:
         session = self._session
         log = session.log.path
         own = () if log is None else (str(log), f"{log}.lock", f"{log}.damaged")
+        if session.folder is not None:
+            own = (*own, str(session.folder / "cassettes"))
         blobs = () if session.folder is None else (str(session.folder / "blobs"),)
         return Context(
             cwd=str(_bash_folder(session, self._settings.folder, call)),

@@ -32,6 +32,7 @@ from agent_kernel.kernel.permit import Grants
 from agent_kernel.kernel.runtime import Runtime, Submitted
 from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings
+from agent_kernel.providers import Cassette
 from agent_kernel.tools import background
 
 REOPEN_SECONDS = 30.0
@@ -95,6 +96,7 @@ class Workbench:
         self.candidates = Candidates()
         self.main = MainThread(self.runtime, shell, self._drawn)
         self.providers: build.Kept = {}
+        self.cassette: Cassette | None = None  # what records or answers the requests
         self.mcp = Connections(self)
         self.lock = threading.Lock()  # over who becomes the turn that runs
         self.leave = asyncio.Event()  # a person detaches from a turn that waits for agents
@@ -206,6 +208,7 @@ class Workbench:
             background=self.candidates,
             wake=self.settings.get("wake"),
             servers=self.mcp.servers,
+            cassette=self.cassette,
         )
 
     def tools_again(self, agent: Agent) -> None:

@@ -38,7 +38,7 @@ def masked(text: str) -> str:
     return mask(text)[0]
 
 
-@dataclass
+@dataclass(eq=False)  # the key of a kept provider: each is itself
 class Cassette:
     """The exchanges of one file and how far they are used.
 
@@ -151,7 +151,17 @@ def _differs(recorded: Any, asked: Any) -> str:
     if found is None:
         return ", another method or path"
     path, was, now = found
+    if isinstance(was, str) and isinstance(now, str):
+        was, now = _parted(was, now)
     return f", first difference at `{path}`: recorded {cut(was)}, asked {cut(now)}"
+
+
+def _parted(was: str, now: str, before: int = 20, most: int = 80) -> tuple[str, str]:
+    """Return two texts from a little before where they part, whole when that is in view."""
+    pairs = enumerate(zip(was, now, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(was), len(now)))
+    start = max(0, at - before) if at >= most - 1 else 0
+    return ("…" + was[start:], "…" + now[start:]) if start else (was, now)
 
 
 def _changed(old: Exchange, new: Exchange) -> str:

@@ -14,6 +14,7 @@ from agent_kernel.kernel.commands.context import CONTEXT
 from agent_kernel.kernel.commands.edit import EDITS
 from agent_kernel.kernel.commands.extend import EXTEND
 from agent_kernel.kernel.commands.recall import RECALL
+from agent_kernel.kernel.commands.record import RECORD
 from agent_kernel.kernel.commands.see import SEE
 from agent_kernel.kernel.commands.status import STATUS
 from agent_kernel.kernel.commands.tasks import TASKS
@@ -24,7 +25,7 @@ ALL: dict[str, Command] = {
     command.name: command
     for area in (
         *(STATUS, TURN, BREAKS, SEE, CALLS, EDITS),
-        *(CONTEXT, EXTEND, RECALL, TASKS, TIME, AGAIN, CELLS),
+        *(CONTEXT, EXTEND, RECALL, TASKS, TIME, AGAIN, CELLS, RECORD),
     )
     for command in area
 }
