@@ -21,12 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "agent-kernel.stamp"
-EXTRAS = "test,jupyter,mcp,lsp,parquet,plots,data,sql,fleet,zstd"
+EXTRAS = "test,jupyter,mcp,lsp,parquet,plots,data,sql,fleet,zstd,pdf"
 OLDEST = (3, 11)
 OTHER_PYTHONS = ("python3.13", "python3.12", "python3.11", "python3.14")
 BAD_MACHINE = 2
-# All tests: a file's tests stay together, two files at a time on two cores, four at the most.
-ALL_TESTS = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+# All tests side by side: as many at once as there are cores, four at the most.
+ALL_TESTS = ("-n", "auto", "--maxprocesses", "4", "--dist", "worksteal")
 
 CHECKS: dict[str, tuple[str, ...]] = {
     "format": ("-m", "ruff", "format", "--check", "--quiet", "."),
