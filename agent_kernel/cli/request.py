@@ -13,6 +13,8 @@ from agent_kernel.core.events import RequestContext
 from agent_kernel.core.log import Log
 from agent_kernel.core.model import Request
 from agent_kernel.core.replay import cause, request_at
+from agent_kernel.core.session import Session
+from agent_kernel.kernel.provenance import of_path
 from agent_kernel.widgets import request as view
 from agent_kernel.widgets.bundle import of_blocks
 
@@ -22,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help="a session's .jsonl, or its notebook")
     parser.add_argument("at", metavar="T.S", help="turn.step, or a turn for its last request")
     parser.add_argument("--diff", metavar="T.S", help="compare with this request")
+    parser.add_argument("--where", metavar="PATH", help="a block: messages[4].content[1]")
     parser.add_argument("--agent", default="main", help="an agent's id")
     parser.add_argument("--json", action="store_true", help="the body's exact bytes")
 
@@ -40,6 +43,8 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.buffer.write(request.body + b"\n")
         return 0
+    if args.where:
+        return _where(log, args)
     if older is None:
         blocks = view.view(request, label=args.at)
     else:
@@ -53,6 +58,19 @@ def main(args: argparse.Namespace) -> int:
                 request.model, view.compare(other, request).rewritten, context.time
             ),
         )
+    sys.stdout.write(str(of_blocks(blocks)["text/plain"]) + "\n")
+    return 0
+
+
+def _where(log: Log, args: argparse.Namespace) -> int:
+    """Print where the block `--where` names came from; return 2 when there is none."""
+    turn, _, step = args.at.partition(".")
+    at = int(turn), int(step) if step else None
+    try:
+        blocks = of_path(Session(log), at, args.where, args.agent)
+    except (KeyError, ValueError) as error:
+        sys.stderr.write(f"agent-kernel request: {error.args[0]}\n")
+        return 2
     sys.stdout.write(str(of_blocks(blocks)["text/plain"]) + "\n")
     return 0
 

@@ -22,7 +22,7 @@ from agent_kernel.kernel.command import Command, Work
 from agent_kernel.kernel.display import Publisher
 from agent_kernel.kernel.filled import python_calls
 from agent_kernel.kernel.parse import Option, UsageError, nearest, parse, place
-from agent_kernel.kernel.provenance import provenance
+from agent_kernel.kernel.provenance import of_path, provenance
 from agent_kernel.kernel.running import display_of
 from agent_kernel.kernel.workbench import Workbench
 from agent_kernel.widgets import logview, xray, xray_view
@@ -140,13 +140,20 @@ def _kept(event: Event, given: dict[str, Any], kind: str) -> bool:
 
 
 def where(bench: Workbench, words: list[str]) -> None:
-    """Show where an event came from: its sources, call, file or address, and its later fate."""
-    _given, rest = parse(words, (), most=1)
-    if not rest or not rest[0].isdigit():
-        raise UsageError("say a seq: %agent where 12; %agent surface lists them")
+    """Show where an event or a request's block came from: sources, call, file, later fate."""
+    _given, rest = parse(words, (), most=2)
+    session = bench.session
     try:
-        _show(bench, provenance(bench.session, int(rest[0])))
-    except KeyError as error:
+        if rest and not rest[0][0].isdigit():
+            at = _place(rest[1]) if len(rest) > 1 else _last(session)
+            _show(bench, of_path(session, at, rest[0]))
+        elif len(rest) == 1 and rest[0].isdigit():
+            _show(bench, provenance(session, int(rest[0])))
+        else:
+            raise UsageError("say a seq: %agent where 12, or a block: messages[4].content[1] 2.1")
+    except UsageError:
+        raise
+    except (KeyError, ValueError) as error:
         raise UsageError(str(error.args[0])) from error
 
 
@@ -271,7 +278,7 @@ SEE = (
     Command("request", "see", "[T.S] [--diff T.S] [--raw]", "one exact request", request),
     Command("surface", "see", "[--at SEQ]", "the events the model sees", surface),
     Command("log", "see", "[TYPE] [--turn T] [--agent A] [--last N]", "the events", log),
-    Command("where", "see", "SEQ", "where a block came from", where),
+    Command("where", "see", "SEQ|messages[N].content[M] [T.S]", "where a block came from", where),
     Command("context", "see", "", "what the next request holds", context),
     Command("usage", "see", "", "tokens and dollars by turn", usage),
     Command("frames", "see", "[NAME]", "a table of this session", frames),
