@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +36,40 @@ def environment(server: MessagesServer) -> dict[str, str]:
     }
 
 
+def words(text: str) -> set[str]:
+    """The words of a text."""
+    return set(re.findall(r"\w+", text))
+
+
+def readable(page: str) -> str:
+    """What a person can read of a page."""
+    shown = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return html.unescape(shown)
+
+
+def outputs(path: Path) -> list[dict[str, Any]]:
+    """The saved views of a notebook that has run: data by MIME type."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    made = [output for cell in cells for output in cell.get("outputs", ())]
+    return [output["data"] for output in made if output["output_type"] == "display_data"]
+
+
+def reads_well_converted(path: Path) -> None:
+    """The notebook as a page, without a kernel, says all that its plain views say."""
+    from nbconvert import HTMLExporter
+
+    page, _ = HTMLExporter().from_filename(str(path))  # type: ignore[no-untyped-call]
+    views, read = outputs(path), words(readable(page))
+    for data in views:
+        missing = words("".join(data["text/plain"])) - read
+        assert not missing
+    ours = ["".join(data.get("text/html", "")) for data in views]
+    assert page.count('<div class="agent-kernel') == sum(
+        one.count('<div class="agent-kernel') for one in ours
+    )
+    assert "application/vnd.jupyter.widget-view+json" not in page
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_and_a_second_run_sends_nothing(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
@@ -46,6 +83,7 @@ def test_a_notebook_runs_and_a_second_run_sends_nothing(name: str, tmp_path: Pat
             session = Session.open(log)
             assert [request.body for _, request in requests(session.events)] == sent
             assert verify(session.events, session.log.loaded.findings).ok
+        reads_well_converted(folder / name)
         before = log.read_bytes() if log.exists() else b""
         (folder / "notes.md").write_bytes((notebooks() / "notes.md").read_bytes())
         if name.startswith("01"):

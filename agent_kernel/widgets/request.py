@@ -67,7 +67,9 @@ def _system(request: Request) -> Block:
 
 
 def _tools(request: Request) -> Block:
-    names = [[*code(tool.name), *text(f" {tool.description[:120]}")] for tool in request.tools]
+    names = [
+        [*code(tool.name), ["t", " "], *text(tool.description[:120])] for tool in request.tools
+    ]
     size = units.count(estimate(sum(len(dumps(t.wire())) for t in request.tools)), "token")
     return Fold(text(f"Tools, {len(request.tools)}, ~{size}"), (Items(names),))
 
