@@ -25,6 +25,7 @@ EXTRAS = "test,jupyter,mcp,lsp,parquet,plots,data,sql,fleet,zstd,pdf"
 OLDEST = (3, 11)
 OTHER_PYTHONS = ("python3.13", "python3.12", "python3.11", "python3.14")
 BAD_MACHINE = 2
+INTERRUPTED = 130
 # All tests side by side: as many at once as there are cores, four at the most.
 ALL_TESTS = ("-n", "auto", "--maxprocesses", "4", "--dist", "worksteal")
 
@@ -114,7 +115,7 @@ def install() -> None:
             return
         say(f"installing agent-kernel[{EXTRAS}] into .venv (once; the first time takes minutes)")
         start = time.monotonic()
-        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e")
+        pip = ("-m", "pip", "install", "-qq", "--disable-pip-version-check", "-e")
         if python(*pip, f".[{EXTRAS}]"):
             raise stop("pip could not install the package (its words stand above)")
         STAMP.write_text(wanted_stamp())
@@ -198,9 +199,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("verb", choices=VERBS, metavar="verb", help="one of: " + " ".join(VERBS))
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="goes to the verb")
     options = parser.parse_args(argv)
-    make_venv()
-    install()
-    return VERBS[options.verb](options.rest)
+    try:
+        make_venv()
+        install()
+        return VERBS[options.verb](options.rest)
+    except KeyboardInterrupt:
+        say(f"{options.verb}: interrupted")
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

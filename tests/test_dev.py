@@ -49,6 +49,17 @@ def test_an_unknown_verb_is_refused_before_anything_is_made(tmp_path: Path) -> N
     assert not (tmp_path / ".venv").exists()
 
 
+def test_an_interrupt_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dev, "install", interrupted)
+    assert dev.main(["demo"]) == dev.INTERRUPTED
+    assert capsys.readouterr().out == "dev: demo: interrupted\n"
+
+
 def test_help_describes_every_verb() -> None:
     command = [sys.executable, str(ROOT / "dev.py"), "--help"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
