@@ -240,6 +240,8 @@ def _ranker(usages: Columns) -> Callable[[int], tuple[Any, ...]]:
 
 
 def _most(values: list[int | None]) -> int | None:
+    if values.count(values[0]) == len(values):  # most lines of a call repeat what it took
+        return values[0]
     return max([value for value in values if value is not None], default=None)
 
 
