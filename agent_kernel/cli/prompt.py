@@ -39,7 +39,7 @@ async def run_prompt(args: argparse.Namespace) -> tuple[int, Json]:
         rules=parse_rules({"allow": args.allow}, str(settings.folder)),
     )
     if len(session.log):
-        session.resume()
+        session.resume(settings.folder)
     lost = lose_tasks(session) if len(session.log) else []
     made = build.built(session, settings, options, services={}, tasks=Tasks(session)).agent
     began, first, error = time.monotonic(), len(session.log), None

@@ -44,9 +44,10 @@ from agent_kernel.core.events import (
     TurnStart,
 )
 from agent_kernel.core.files import DISK, Files, sha256_of
+from agent_kernel.core.interrupted import unanswered
 from agent_kernel.core.log import Log, Redact
-from agent_kernel.core.messages import Json, blocks_of
-from agent_kernel.core.state import CallState, State
+from agent_kernel.core.messages import Json
+from agent_kernel.core.state import State
 from agent_kernel.core.surface import Surface, Surfaces
 from agent_kernel.core.usage import Meter
 
@@ -114,11 +115,12 @@ class Session:
         log = open_log(Path(path), redact=redact, files=files, required=required)
         return cls(log, notebook=notebook)
 
-    def resume(self) -> SessionResume | None:
+    def resume(self, folder: Path | None = None) -> SessionResume | None:
         """Note that the log was opened again, close what the former process left open; None when
         new.
 
-        Calls it had started are answered "outcome unknown"; calls it never started may still run.
+        Calls it had started are answered "outcome unknown", with the hash of the file in the
+        workspace's `folder` they name; calls it never started may still run.
         """
         if not len(self.log):
             return None
@@ -133,7 +135,7 @@ class Session:
         )
         (stored,) = self.append(event)
         for agent in list(self._states):
-            self._answer_started(agent)
+            self._answer_started(agent, folder)
             self.end_compactions(agent)
         assert isinstance(stored, SessionResume)
         return stored
@@ -333,7 +335,7 @@ class Session:
         A call that had started is answered "outcome unknown": nobody may run it again by itself.
         """
         self.complete_calls(agent)
-        results = [_unanswered(state, why) for state in self.state(agent).open_calls]
+        results = [unanswered(state, why) for state in self.state(agent).open_calls]
         if results:
             self.append(*results, agent=agent)
         return len(results)
@@ -344,10 +346,11 @@ class Session:
         if missing:
             self.append(*missing, agent=agent)
 
-    def _answer_started(self, agent: str) -> None:
+    def _answer_started(self, agent: str, folder: Path | None) -> None:
         lost = [c for c in self.state(agent).open_calls if c.started]
         for each in lost:
-            self.append(_unanswered(each, "the kernel ended while it ran"), agent=agent)
+            why = "the kernel ended while it ran"
+            self.append(unanswered(each, why, self.events, folder), agent=agent)
 
     def end_compactions(self, agent: str) -> None:
         """End the compaction and the candidate a former process left open (C1, B7)."""
@@ -380,18 +383,6 @@ class Session:
     def close(self) -> None:
         """Sync the log and give its lock back."""
         self.log.close()
-
-
-def _unanswered(state: CallState, why: str) -> ToolResultEvent:
-    started = state.started is not None
-    text = (
-        f"interrupted, outcome unknown: {why}. The call had started and may have had its effect; "
-        "look at what it would have changed before you repeat it."
-        if started
-        else f"not run: {why}."
-    )
-    meta: Json = {"error_kind": "outcome_unknown" if started else "not_started"}
-    return ToolResultEvent(id=state.call.id, content=blocks_of(text), is_error=True, meta=meta)
 
 
 class _States(dict[str, State]):

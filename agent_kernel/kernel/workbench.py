@@ -161,7 +161,7 @@ class Workbench:
         found = self._reopened() if session.tasks else background.Reopened((), ())
         self.lost = found.lost
         if session.findings or opened or found.lost:
-            return session.resume()
+            return session.resume(self.settings.folder)
         return None
 
     def _reopened(self) -> background.Reopened:
