@@ -271,8 +271,10 @@ def denied(call_id: str, reason: str) -> ToolResultEvent:
 
 
 def decide(session: Session, runner: Runner, question: Question, reply: Reply) -> None:
-    """Log a person's answer; an edited input is judged again and may be denied or asked once
-    more."""
+    """Log a person's answer; an edited input is judged again and may be denied.
+
+    The person who edits it decides it: what would only be asked again is allowed.
+    """
     waited = max(0.0, round(time.time() - question.ask.time, 3))
     decision = ToolDecision(
         id=question.id,

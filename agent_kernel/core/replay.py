@@ -126,7 +126,7 @@ def request_at(
 ) -> tuple[RequestContext, Request]:
     """Return the last request of a turn's step (step None = the turn's last) and its context event.
 
-    Raises KeyError naming the turns and steps there are, or a blob that is missing.
+    Raises KeyError naming the turns and steps there are, a header or a blob that is missing.
     """
     wanted = [
         e
@@ -144,7 +144,9 @@ def request_at(
         )
     last = wanted[-1]
     until = [e for e in events if e.seq <= last.seq]
-    *_, found = (found for found in _contexts(until) if found[0].seq == last.seq)
+    found = next((found for found in _contexts(until) if found[0].seq == last.seq), None)
+    if found is None:
+        raise KeyError(f"request {turn}.{last.step} (seq {last.seq}) has no header in this log")
     return last, rebuild(*found, blobs)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_kernel.core.events import Event, ToolResultEvent
-from agent_kernel.core.messages import Json, ToolUse
+from agent_kernel.core.messages import Json
 from agent_kernel.core.model import Attempt, BlockDone, BlockStart, Delta, Done, StreamEvent
 from agent_kernel.core.session import Session
 from agent_kernel.core.usage import cost
@@ -281,8 +281,3 @@ def kept_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[Json]:
     figures = [dict(o) for o in outputs if any(kind.startswith("image/") for kind in o)]
     tables = [dict(o) for o in outputs if "<table" in str(o.get("text/html", ""))]
     return [*figures, *tables[-1:]]
-
-
-def tool_names(uses: Sequence[ToolUse]) -> str:
-    """Return the names of calls, joined."""
-    return ", ".join(use.name for use in uses)

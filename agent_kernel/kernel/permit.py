@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from agent_kernel.core.batch import Judgement
-from agent_kernel.core.events import AssistantMessage, ToolCall, ToolResultEvent
+from agent_kernel.core.events import AssistantMessage, ToolCall
 from agent_kernel.core.messages import Json
 from agent_kernel.core.session import Session
 from agent_kernel.core.state import input_hash
@@ -21,6 +20,7 @@ from agent_kernel.guard.evaluate import evaluate
 from agent_kernel.guard.rules import Refused, Rule, Rules, parse_rule
 from agent_kernel.kernel.settings import Settings
 from agent_kernel.tools import sql
+from agent_kernel.tools.bash import cwd_of
 
 RISKS = {"sql": sql.risk_of}
 """What a tool says of a call's risk, "" = none: a call with one is asked in every mode."""
@@ -65,7 +65,7 @@ class Guard:
     def judge(self, tool: Tool, value: Json, context: ToolContext) -> Judgement:
         """Return what may become of a call: the loop's `permit`."""
         self._tools[tool.name] = tool
-        verdict = self.verdict(tool, value, context.headless)
+        verdict = self.verdict(tool, value, context.headless, context.agent)
         if tool.name in RISKS:
             verdict = _with_risk(verdict, RISKS[tool.name](value, context), context.headless)
         if verdict.verdict == "ask" and self._for_turn(tool.name, verdict):
@@ -86,10 +86,11 @@ class Guard:
             would_pass=verdict.offers[0] if verdict.offers else None,
         )
 
-    def verdict(self, tool: Tool, value: Json, headless: bool) -> Verdict:
+    def verdict(self, tool: Tool, value: Json, headless: bool, agent: str = "main") -> Verdict:
         """Return the guard's own words on a call, with the rules it offers."""
         call = Call(tool.name, value, read_only=tool.is_read_only(tool.parse(value)))
-        return evaluate(call, self.rules(), self._mode(), self._context(call, value, headless))
+        where = self._context(call, value, headless, agent)
+        return evaluate(call, self.rules(), self._mode(), where)
 
     def offers(self, name: str, value: Json) -> tuple[str, ...]:
         """Return the rules a person may be shown for a call that was judged before."""
@@ -121,16 +122,16 @@ class Guard:
                 found = found.plus(_one(granted.verdict, rule))
         return found.plus(self._settings.guarded().rules)
 
-    def _context(self, call: Call, value: Json, headless: bool) -> Context:
-        session = self._session
+    def _context(self, call: Call, value: Json, headless: bool, agent: str = "main") -> Context:
+        session, folder = self._session, self._settings.folder
         log = session.log.path
         own = () if log is None else (str(log), f"{log}.lock", f"{log}.damaged")
         if session.folder is not None:
             own = (*own, str(session.folder / "cassettes"))
         blobs = () if session.folder is None else (str(session.folder / "blobs"),)
         return Context(
-            cwd=str(_bash_folder(session, self._settings.folder, call)),
-            roots=(str(self._settings.folder),),
+            cwd=str(cwd_of(session, agent, folder) if call.kind == "Bash" else folder),
+            roots=(str(folder),),
             headless=headless,
             tainted=_tainted(session),
             denied=own,
@@ -158,15 +159,6 @@ def _one(verdict: str, rule: Rule) -> Rules:
     if verdict == "allow":
         return Rules(allow=(rule,))
     return Rules(deny=(rule,)) if verdict == "deny" else Rules(ask=(rule,))
-
-
-def _bash_folder(session: Session, workspace: Path, call: Call) -> Path:
-    if call.kind != "Bash":
-        return workspace
-    for event in reversed(session.events):
-        if isinstance(event, ToolResultEvent) and "command" in event.meta and "cwd" in event.meta:
-            return workspace / str(event.meta["cwd"])
-    return workspace
 
 
 def _tainted(session: Session) -> bool:

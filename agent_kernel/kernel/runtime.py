@@ -85,12 +85,6 @@ class Runtime:
         left.cancel()
         return done.result()
 
-    def block_on(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work` from blocking code of the main thread, serving its jobs meanwhile."""
-        job = self.submit(work)
-        self.block_for(job)
-        return job.done.result()
-
     def block_for(self, job: Submitted[Any]) -> None:
         """Block until `job` is done, serving its main-thread jobs; an interrupt cancels it."""
         job.done.add_done_callback(lambda _done: self._wake.set())
@@ -164,10 +158,6 @@ class Runtime:
         while self._jobs:
             job, context = self._jobs.popleft()
             context.run(job)
-
-    def use_main_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Name the main thread's loop, so that background agents can reach it between cells."""
-        self._main_loop = loop
 
     def close(self) -> None:
         """Stop the loop and join the thread."""

@@ -147,6 +147,8 @@ class Anthropic:
         if held is None:
             # Seconds of import: in a thread, so that the loop still hears an interrupt.
             await asyncio.to_thread(warm)
+            held = self._clients.get(loop)  # another stream may have made it meanwhile
+        if held is None:
             held = self._clients[loop] = self._make_client()
         return held
 
