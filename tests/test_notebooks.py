@@ -86,8 +86,9 @@ def test_a_notebook_runs_and_a_second_run_sends_nothing(name: str, tmp_path: Pat
         reads_well_converted(folder / name)
         before = log.read_bytes() if log.exists() else b""
         (folder / "notes.md").write_bytes((notebooks() / "notes.md").read_bytes())
-        if name.startswith("01"):
+        if name.startswith(("01", "02")):
             status, again = run_notebook(folder / name, environment(server), timeout=120)
+            assert (status, again["error"]) == (0, None)
             assert again["replayed"] == again["turns"] == told["turns"]
             assert len(server.messages) == len(sent)
             assert log.read_bytes().startswith(before)
@@ -133,7 +134,9 @@ def test_with_another_csv_in_its_place_the_answers_change(tmp_path: Path) -> Non
     other = tmp_path / "other.csv"
     other.write_text(
         "order,day,region,product,units,price\n1,d,moon,lamp,2,10.25\n2,d,mars,lamp,1,3\n"
+        "3,d,venus,lamp,1,14481.66\n"
     )
     _, html = demo(tmp_path / "out", "--data", str(other))
     assert "20.5" in html
+    assert "14,481.66" in html
     assert "24,475.5" not in html

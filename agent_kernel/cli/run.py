@@ -43,6 +43,12 @@ def main(args: argparse.Namespace) -> int:
     if (args.notebook is None) == (args.prompt is None):
         sys.stderr.write("agent-kernel run: give a notebook, or -p and a prompt\n")
         return 2
+    if args.timeout is not None and args.timeout <= 0:
+        sys.stderr.write(f"agent-kernel run: --timeout {args.timeout:g}: give seconds above 0\n")
+        return 2
+    if args.prompt is not None and not args.prompt.strip():
+        sys.stderr.write("agent-kernel run: the prompt is empty; give the turn's words after -p\n")
+        return 2
     try:
         if args.prompt is not None:
             from agent_kernel.cli.prompt import run_prompt
@@ -54,6 +60,8 @@ def main(args: argparse.Namespace) -> int:
         sys.stderr.write(f"agent-kernel run: {error}\n")
         return 2
     sys.stdout.write((json.dumps(told) if args.json else _words(told)) + "\n")
+    if told["error"]:
+        sys.stderr.write(f"agent-kernel run: {told['error']}\n")
     return status
 
 
@@ -90,7 +98,8 @@ def run_notebook(
     began = time.monotonic()
     error = _execute(path, env, timeout, kernel)
     told = read_notebook(path).get("metadata", {}).get(KEY, {})
-    turns = told.get("turns", [])
+    # A turn that was stepped through stands under several cells: its last record is the whole.
+    turns = list({(t.get("session"), t.get("turn")): t for t in told.get("turns", [])}.values())
     result: Json = {
         "notebook": path.name,
         "session": told.get("session"),
@@ -137,5 +146,8 @@ def _execute(path: Path, env: dict[str, str], timeout: float | None, kernel: str
 def _words(told: Json) -> str:
     if "answer" in told:
         return str(told["answer"])
-    turns = f"{told['turns']} turns, {told['steps']} steps, {told['seconds']} s"
+    if "notebook" not in told:
+        return "(no answer)"
+    again = f" ({told['replayed']} replayed)" if told["replayed"] else ""
+    turns = f"{told['turns']} turns{again}, {told['steps']} steps, {told['seconds']} s"
     return f"{told['notebook']}: {turns}" + (f"; failed: {told['error']}" if told["error"] else "")

@@ -144,8 +144,10 @@ async def _run(bench: Workbench, asked: Asked, publisher: Publisher) -> None:
         fresh=bool(asked.given.get("fresh")),
         notebook_order=order,
     )
+    bench.replayed = None
     if plan.kind == "replay":
         assert plan.turn is not None
+        bench.replayed = plan.turn.number
         _replay(bench, plan.turn, asked, publisher)
         return
     if bench.settings.get("noninteractive") == "replay" and not bench.approver.reachable:

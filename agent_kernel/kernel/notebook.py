@@ -68,7 +68,7 @@ def _turn(record: Json) -> Json:
 
 def _totals(records: list[Json]) -> Json:
     """Return the sums over turns, each counted once; cost is None when one is unknown."""
-    seen = {(r["session"], r.get("head_h")): r for r in records}.values()
+    seen = {(r["session"], r["turn"]): r for r in records}.values()  # a stepped one: its last
     usage = {
         bucket: sum(int((r.get("usage") or {}).get(bucket) or 0) for r in seen)
         for bucket in BUCKETS

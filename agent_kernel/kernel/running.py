@@ -173,11 +173,15 @@ async def go_on(
 ) -> TurnResult | Action:
     """Run the open turn on to its end, or until `until` says stop; return how it ended.
 
+    After a cell that was replayed the turn is over already: said in a line, nothing is sent.
     Raises UsageError when no turn is open.
     """
     bench.ready()
     await bench.mcp.ready()
     session = bench.session
+    if not session.state().turn_open and bench.replayed is not None:
+        print(f"Turn {bench.replayed} was replayed whole from the log: no step is left in it.")
+        return result(session)
     if not session.state().turn_open:
         raise UsageError("no turn is open; write one in a %%agent cell")
     turn = turns.recorded(session)[-1]

@@ -85,6 +85,7 @@ class Workbench:
         self.approver = Approver(self)
         self.display: TurnDisplay | None = None
         self.running: Submitted[Any] | None = None
+        self.replayed: int | None = None  # the turn the last agent cell showed again
         self.proposed: list[str] = []
         self.grants = Grants()
         self.agent_cells = 0  # run in this kernel's life: the place of a cell without an id

@@ -295,3 +295,16 @@ def test_embed_and_extract_give_the_log_back(
     assert status == 2
     assert "--force" in err
     assert turn.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("-p", " "), "the prompt is empty"), (("-p", "hi", "--timeout", "-3"), "seconds above 0")],
+)
+def test_a_run_that_cannot_begin_is_refused_in_one_line(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = ran(capsys, "run", *words)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
