@@ -11,6 +11,7 @@ import sys
 import agent_kernel.frames.detect as detect
 from agent_kernel.frames import load
 from agent_kernel.frames.scan import walk
+from agent_kernel.frames.unpack import opened
 from agent_kernel.transcripts import doctor
 from agent_kernel.transcripts.doctor import add_arguments
 
@@ -27,4 +28,4 @@ def main(args: argparse.Namespace) -> int:
     if not args.files:
         sys.stderr.write("agent-kernel doctor: no session file was found there\n")
         return 2
-    return doctor.main(args, load, lambda f: detect.table(f.load))
+    return doctor.main(args, load, lambda f: detect.table(f.load), lambda path: opened(path)[0])

@@ -44,7 +44,11 @@ def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
     if not found.files_read():
         sys.stderr.write("agent-kernel report: no session file was found there\n")
         return 2
-    _write(found, args, paths)
+    try:
+        _write(found, args, paths)
+    except OSError as error:
+        sys.stderr.write(f"agent-kernel report: {args.out!r} cannot be written: {error.strerror}\n")
+        return 2
     return 0
 
 

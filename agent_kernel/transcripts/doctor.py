@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from agent_kernel.core.model import ModelProfile
 from agent_kernel.core.validate import validate_messages
@@ -23,7 +23,6 @@ from agent_kernel.transcripts.repair import CODES, repair
 
 Report = dict[str, Any]
 BIGGEST = 5
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # gzip, zstd
 
 
 class Walk(Protocol):
@@ -47,6 +46,7 @@ class Tables(Protocol):
 
 
 Load = Callable[[str], Tables]
+Open = Callable[[str], BinaryIO]  # a file's bytes, unpacked
 Detect = Callable[[Any], list[Report]]  # the detectors of frames: rows of code, where, evidence
 
 
@@ -57,12 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repair", metavar="OUT", help="write a repaired copy here; one file only")
 
 
-def main(args: argparse.Namespace, load: Load, detect: Detect | None = None) -> int:
-    """Print findings; return 0, 1 with any finding but info, 2 when nothing is readable."""
+def plain(path: str) -> BinaryIO:
+    """Open a file that is not packed. Raises OSError."""
+    return Path(path).open("rb")
+
+
+def main(
+    args: argparse.Namespace, load: Load, detect: Detect | None = None, opened: Open = plain
+) -> int:
+    """Print findings; return 0, 1 with any finding but info, 2 when nothing is readable.
+
+    `opened` unpacks what `load` can read packed.
+    """
     try:
-        reports = [examine(path, load(path), detect) for path in args.files]
+        reports = [examine(path, load(path), detect, opened) for path in args.files]
         if args.repair:
-            reports[0]["repair"] = _repaired(args.files, args.repair, load)
+            reports[0]["repair"] = _repaired(args.files, args.repair, load, opened)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"agent-kernel doctor: {error}\n")
         return 2
@@ -75,7 +85,9 @@ def main(args: argparse.Namespace, load: Load, detect: Detect | None = None) -> 
     return 1 if worse or failed else 0
 
 
-def examine(path: str, tables: Tables, detect: Detect | None = None) -> Report:
+def examine(
+    path: str, tables: Tables, detect: Detect | None = None, opened: Open = plain
+) -> Report:
     """Return findings, walks, broken pairs, bytes by type, duplicates and the biggest lines.
 
     Findings are what a reader stumbles over (severity loss, wrong, info) and what costs more than
@@ -97,7 +109,7 @@ def examine(path: str, tables: Tables, detect: Detect | None = None) -> Report:
             "sibling_calls": sum(walk.sibling_calls for walk in walks),
             "by_reason": dict(Counter(str(one) for one in records["chain"])),
         },
-        "pairs": [one for walk in walks for one in pairs(path, walk)],
+        "pairs": [one for walk in walks for one in pairs(path, walk, opened)],
         "bloat": _bloat(records),
         "dedup": _dedup(tables),
         "biggest": _biggest(records),
@@ -145,16 +157,13 @@ def _advice(tables: Tables, detect: Detect | None) -> list[Report]:
     return habits(tables.columns("tools"), tables.columns("calls")) + detected
 
 
-def pairs(path: str, walk: Walk) -> list[Report]:
+def pairs(path: str, walk: Walk, opened: Open = plain) -> list[Report]:
     """Return what the Messages API would refuse in the messages rebuilt along our chain.
 
-    Of a DeepSeek log it is the last request that is held to the rules; packed files are not read.
+    Of a DeepSeek log it is the last request that is held to the rules.
     """
     wanted = [rec.offset for rec in walk.ours if rec.type in ("user", "assistant", "attachment")]
-    with Path(path).open("rb") as file:
-        if file.read(4).startswith(_PACKED):
-            return []
-        file.seek(0)
+    with opened(path) as file:
         lines = {line.offset: line.value for line in parsed(file) if line.value is not None}
     rebuilt = messages(lines[offset] for offset in wanted if offset in lines)
     if not wanted:
@@ -204,7 +213,7 @@ def _biggest(records: dict[str, list[Any]]) -> list[Report]:
     return [{"bytes": size, "offset": offset, "type": kind} for size, offset, kind in top]
 
 
-def _repaired(files: list[str], out: str, load: Load) -> Report:
+def _repaired(files: list[str], out: str, load: Load, opened: Open) -> Report:
     """Write the repaired copy and return what was done and what is left.
 
     Raises ValueError for an existing or equal path, several files, or a log that is not Claude's.
@@ -223,7 +232,8 @@ def _repaired(files: list[str], out: str, load: Load) -> Report:
     for offset, code in zip(issues["offset"], issues["code"], strict=True):
         if offset is not None:
             found.setdefault(offset, set()).add(code)
-    done = repair(path, places, found)
+    with opened(files[0]) as file:
+        done = repair(file, places, found)
     target.write_bytes(b"".join(done.lines))
     if done.bad:
         Path(f"{out}.bad").write_bytes(b"".join(done.bad))

@@ -9,8 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from agent_kernel.transcripts.fields import items, mapping, text
 from agent_kernel.transcripts.jsonl import Parsed, dumps, parsed
@@ -53,11 +52,12 @@ class Repaired:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def repair(path: Path, places: Mapping[int, Placed], findings: Mapping[int, set[str]]) -> Repaired:
-    """Return the repaired lines of `path`; `places` and `findings` are by byte offset."""
+def repair(
+    file: BinaryIO, places: Mapping[int, Placed], findings: Mapping[int, set[str]]
+) -> Repaired:
+    """Return the repaired lines of a file; `places` and `findings` are by byte offset in it."""
     out = Repaired()
-    with path.open("rb") as file:
-        lines = list(parsed(file))
+    lines = list(parsed(file))
     whole = list(_whole(lines, out))
     answered = _answered(whole, places)
     order = _order(whole, places)

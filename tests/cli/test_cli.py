@@ -298,7 +298,7 @@ def test_embed_and_extract_give_the_log_back(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [(("-p", " "), "the prompt is empty"), (("-p", "hi", "--timeout", "-3"), "seconds above 0")],
 )
 def test_a_run_that_cannot_begin_is_refused_in_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import tempfile
 from pathlib import Path
@@ -197,3 +198,27 @@ def test_every_code_of_damage_has_its_shape():
 def issues_of(build):
     with tempfile.TemporaryDirectory() as folder:
         return build(Path(folder)).issues
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_packed_file_is_repaired_like_its_bytes(ending, tmp_path, capsys):
+    shapes.ALL["parallel-results-as-siblings"](tmp_path)
+    path = next(tmp_path.glob("**/*.jsonl"))
+    packed = tmp_path / f"packed.jsonl{ending}"
+    pack = gzip.compress if ending == ".gz" else pytest.importorskip("zstandard").compress
+    packed.write_bytes(pack(path.read_bytes()))
+    made = []
+    for source, out in ((path, tmp_path / "plain.out"), (packed, tmp_path / "packed.out")):
+        main(["doctor", str(source), "--repair", str(out)])
+        made.append(out.read_bytes())
+    assert made[0] == made[1] != b""
+    assert not (tmp_path / "packed.out.bad").exists()
+
+
+def test_a_report_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    shapes.ALL["parallel-results-as-siblings"](tmp_path / "in")
+    code = main(["report", str(tmp_path / "in"), "-o", str(tmp_path / "none" / "x.html")])
+    said = capsys.readouterr()
+    assert code == 2
+    assert "cannot be written" in said.err
+    assert said.err.count("\n") == 1
