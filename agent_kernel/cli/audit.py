@@ -46,11 +46,18 @@ def main(args: argparse.Namespace) -> int:
         said = {"schema": 1, "decisions": told, "began_without_decision": len(open_calls)}
         sys.stdout.write(json.dumps(said) + "\n")
     else:
-        sys.stdout.write("".join(_words(row) for row in rows) or "no tool was asked for\n")
+        sys.stdout.write("".join(_words(row) for row in rows) or _none(found.load.rows("tools")))
     if open_calls:
         names = ", ".join(str(row["tool_use_id"]) for row in open_calls)
         sys.stderr.write(f"agent-kernel audit: began without a decision: {names}\n")
     return 1 if open_calls else 0
+
+
+def _none(tools: list[dict[str, Any]]) -> str:
+    """Return what to say of a log without decisions: only ours write them down."""
+    if not tools:
+        return "no tool was asked for\n"
+    return f"this log records no permission decisions; it holds {len(tools):,} tool calls\n"
 
 
 def _rows(permissions: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[dict[str, Any]]:

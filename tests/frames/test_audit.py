@@ -11,6 +11,7 @@ import pytest
 from agent_kernel import cli, frames
 from agent_kernel.core.events import PermissionMode, ToolCall, ToolStart
 from agent_kernel.core.session import Session
+from agent_kernel.testing import shapes
 from tests.runs import agent, run
 
 TURNS = [[[("look", 1), ("touch", 2), ("secret", 3)], []]]
@@ -82,3 +83,12 @@ def test_a_log_that_is_not_there_is_one_line(
     (tmp_path / "odd.jsonl").write_text("{}\n")
     status, _, err = audit(capsys, str(tmp_path / "odd.jsonl"))
     assert (status, err.count("\n")) == (2, 1)
+
+
+def test_a_log_that_keeps_no_decisions_is_not_said_to_hold_no_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shapes.ALL["parallel-results-as-siblings"](tmp_path)
+    status, out, _ = audit(capsys, str(next(tmp_path.glob("**/*.jsonl"))))
+    assert status == 0
+    assert "records no permission decisions" in out
