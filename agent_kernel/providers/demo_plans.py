@@ -142,16 +142,18 @@ def find(scene: Scene, intent: Intent) -> Plan:
     hits = [m for line in (step.text or "").splitlines() if (m := _HIT.match(line))]
     if not hits:
         return scene.say(f"{intent.a!r} is in no file.", f"没有文件含有“{intent.a}”。")
-    path, line = hits[0][1], int(hits[0][2])
+    # A notebook is read by cells, and the one the question stands in always holds its words.
+    first = next((m for m in hits if not m[1].endswith(".ipynb")), hits[0])
+    path, line = first[1], int(first[2])
     files = len({m[1] for m in hits})
-    offset = max(1, line - 5)
-    (step,) = yield [Call("read", {"path": path, "offset": offset, "limit": 40})]
+    from_line = {} if path.endswith(".ipynb") else {"offset": max(1, line - 5)}
+    (step,) = yield [Call("read", {"path": path, **from_line, "limit": 40})]
     found = scene.say(
         f"{intent.a!r} stands on {many(len(hits), 'line')} of {many(files, 'file')}; "
         f"first `{path}`, line {line}:",
         f"“{intent.a}”出现在 {files} 个文件的 {len(hits)} 行；第一处在 `{path}` 第 {line} 行：",
     )
-    return f"{found}\n\n{fence(hits[0][3].strip())}"
+    return f"{found}\n\n{fence(first[3].strip())}"
 
 
 def run(scene: Scene, intent: Intent) -> Plan:

@@ -22,7 +22,7 @@ else:  # isolated: the folder of this file is not on the path
     sys.path.append(str(Path(__file__).parent))  # last: our glob.py must not hide the stdlib's
     import globs
 
-SKIPPED = (".git", "node_modules", ".venv", "__pycache__")
+SKIPPED = (".git", "node_modules", ".venv", "__pycache__", ".ipynb_checkpoints")
 # A session's own log and folder: a search that found them would find itself.
 SESSION = ("*.agent", "*.agent.jsonl*", "*.agent.*.jsonl*")
 IGNORE_FILES = (".rgignore", ".ignore", ".gitignore")  # the earlier rules over the later

@@ -111,6 +111,17 @@ def test_each_intent_makes_its_calls_and_ends_in_words(name: str, prompt: str) -
     assert found == []
 
 
+def test_a_search_reads_the_file_and_not_the_notebook_that_asked() -> None:
+    hits = "01.ipynb:69:find 'total'\nnotes.md:5:the total\n"
+    messages = turn("find 'total'", {**RESULTS, "grep": hits})
+    reads = [b.input for m in messages for b in m.content if isinstance(b, ToolUse)][1:]
+    assert reads == [{"path": "notes.md", "offset": 1, "limit": 40}]
+    assert "first `notes.md`, line 5" in text_of(messages[-1].content)
+    messages = turn("find 'total'", {**RESULTS, "grep": hits.splitlines()[0]})
+    reads = [b.input for m in messages for b in m.content if isinstance(b, ToolUse)][1:]
+    assert reads == [{"path": "01.ipynb", "limit": 40}]  # by cells: a line's number is none
+
+
 async def test_each_intent_gives_equal_messages_in_process_and_over_http(
     messages_server: Callable[..., MessagesServer],
 ) -> None:
