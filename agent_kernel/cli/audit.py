@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _none(tools: list[dict[str, Any]]) -> str:
-    """Return what to say of a log without decisions: only ours write them down."""
+    """Return what to say of a log without decisions: not every harness writes them down."""
     if not tools:
         return "no tool was asked for\n"
     return f"this log records no permission decisions; it holds {len(tools):,} tool calls\n"

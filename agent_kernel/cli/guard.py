@@ -43,7 +43,8 @@ def _import(args: argparse.Namespace) -> int:
     try:
         settings = json.loads(args.file.read_text(encoding="utf-8")) if args.file else None
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"agent-kernel guard import: {error}\n")
+        why = error.strerror if isinstance(error, OSError) else f"is no JSON: {error}"
+        sys.stderr.write(f"agent-kernel guard import: '{args.file}': {why}\n")
         return 2
     if not isinstance(settings, dict):
         sys.stderr.write("agent-kernel guard import: give a settings.json that holds an object\n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,18 @@ def main(args: argparse.Namespace, readers: Readers | None = None) -> int:
     except (FileNotFoundError, ValueError, ImportError) as error:
         sys.stderr.write(f"agent-kernel frames: {error}\n")
         return 2
-    return 1 if "wrong" in found.columns("issues")["severity"] else 0
+    return _judged(found)
+
+
+def _judged(found: Frames) -> int:
+    """Say which issues mean that rows may be wrong; return 1 with any, else 0."""
+    issues = found.columns("issues")
+    pairs = zip(issues["code"], issues["severity"], strict=True)
+    wrong = Counter(code for code, severity in pairs if severity == "wrong")
+    if wrong:
+        counts = ", ".join(f"{code} {count:,}" for code, count in sorted(wrong.items()))
+        sys.stderr.write(f"agent-kernel frames: {counts}: see the table issues\n")
+    return 1 if wrong else 0
 
 
 def _usage(args: argparse.Namespace) -> str | None:
@@ -66,6 +78,8 @@ def _usage(args: argparse.Namespace) -> str | None:
         return "all tables need --out DIR"
     if args.format == "parquet" and not args.out:
         return "parquet needs --out FILE"
+    if args.limit is not None and args.limit < 0:
+        return f"--limit {args.limit}: give 0 or more rows"
     return None
 
 

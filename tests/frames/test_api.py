@@ -187,6 +187,7 @@ def test_where_and_limit_choose_rows(session, capsys):
         (["all", "x"], "need --out DIR"),
         (["calls", "x", "--format", "parquet"], "parquet needs --out"),
         (["calls", "nowhere"], "is not there"),
+        (["calls", "x", "--limit", "-1"], "give 0 or more rows"),
     ],
 )
 def test_a_usage_error_says_what_to_do(argv, said_, capsys):

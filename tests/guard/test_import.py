@@ -92,3 +92,12 @@ def test_a_file_of_another_form_is_one_line_and_writes_nothing(
     assert err.count("\n") == 1
     assert err.startswith("agent-kernel guard import: ")
     assert not (home / ".config/agent_kernel").exists()
+
+
+def test_a_file_that_is_not_there_is_named_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["guard", "import", str(tmp_path / "none.json")]) == 2
+    err = capsys.readouterr().err
+    assert err.endswith("none.json': No such file or directory\n")
+    assert "Errno" not in err
