@@ -82,11 +82,7 @@ def server(needed: bool) -> Iterator[dict[str, str] | None]:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
-            yield {
-                "ANTHROPIC_BASE_URL": address,
-                "ANTHROPIC_API_KEY": "demo",
-                "ANTHROPIC_MODEL": "demo",
-            }
+            yield {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_MODEL": "demo"}
         finally:
             process.terminate()
 

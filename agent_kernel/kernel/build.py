@@ -29,6 +29,7 @@ from agent_kernel.kernel.secrecy import Secrecy
 from agent_kernel.kernel.settings import Settings, SettingsError
 from agent_kernel.providers import BY_NAME, Cassette, Choice, Wish, choose, profile_of
 from agent_kernel.providers import build as provider_of
+from agent_kernel.providers.endpoints import is_loopback
 from agent_kernel.providers.keys import Key, find_key
 from agent_kernel.tools import checkpoints
 from agent_kernel.tools.mcp import Servers
@@ -86,7 +87,7 @@ def key_words(choice: Choice) -> str:
     """Return where the key was found, or the places looked at; never a key."""
     if choice.key_found:
         return f"found in {choice.key_from}"
-    if choice.provider == "demo":
+    if choice.provider == "demo" or is_loopback(choice.base_url):
         return "none needed: " + "; ".join(choice.looked)
     return "none found: " + "; ".join(choice.looked)
 
