@@ -68,11 +68,8 @@ class Writer:
     def _work(self) -> None:
         while True:
             due = self._due
-            left = None if due is None else due - time.monotonic()
             try:
-                if left is not None and left <= 0:
-                    raise queue.Empty  # due, though more jobs wait
-                job = self._jobs.get(timeout=left)
+                job = self._jobs.get(timeout=max(0.0, due - time.monotonic()) if due else None)
             except queue.Empty:
                 self._due = None
                 self._idle()

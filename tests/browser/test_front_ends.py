@@ -85,7 +85,7 @@ def front(request, place, browser, tmp_path) -> Iterator[Any]:
 SLOW_MODEL = """
 from agent_kernel.kernel import build
 from agent_kernel.providers import scripted
-build.provider_of = lambda *_: scripted(["A long **story**. " * 60], delay=0.1)
+build.provider_of = lambda *_, **_more: scripted(["A long **story**. " * 60], delay=0.1)
 """
 
 

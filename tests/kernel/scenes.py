@@ -56,7 +56,7 @@ async def model(request):
                         {{"prompt": "CHILD work", "description": "count things"}})]
     return "Nothing to do."
 PROVIDER = scripted(model, delay=0.05)
-build.provider_of = lambda *_: PROVIDER
+build.provider_of = lambda *_, **_more: PROVIDER
 """
 
 

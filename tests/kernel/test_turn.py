@@ -182,7 +182,7 @@ def test_a_turn_in_the_background_frees_its_cell_and_takes_more_text(kernel) -> 
         "from agent_kernel.kernel import build\n"
         "from agent_kernel.providers import scripted\n"
         "slow = scripted(['word ' * 300, 'Heard both.'], delay=0.1)\n"
-        "build.provider_of = lambda *_: slow"
+        "build.provider_of = lambda *_, **_more: slow"
     )
     started = k.finish(k.start("%%agent --background\ngo", "c1", stdin=True), [])
     assert started.status == "ok" and started.seconds < 5
