@@ -178,6 +178,8 @@ async def _until_now(session: Session, agent: Agent, action: Action) -> None:
     assert task is not None
     before = task.cancelling()
     with Watch(session, agent.id, ("now",), task.cancel) as watch:
+        if isinstance(action, Ask | Call | Wait):  # queued since the action was chosen
+            watch.look()
         try:
             await _perform(session, agent, action)
         except asyncio.CancelledError:

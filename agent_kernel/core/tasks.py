@@ -239,6 +239,7 @@ class Tasks:
         if not works:
             return
         with Watch(self.session, agent, ("now", "next")) as watch:
+            watch.look()
             heard = asyncio.ensure_future(watch.event.wait())
             try:
                 await asyncio.wait([*works, heard], return_when=asyncio.FIRST_COMPLETED)
@@ -299,6 +300,11 @@ class Watch:
         self._loop, self._open = asyncio.get_running_loop(), True
         self._session.log.listeners.append(self._hear)
         return self
+
+    def look(self) -> None:
+        """Hear what was queued before anybody listened."""
+        for event in list(self._session.state(self._agent).inbox.values()):
+            self._hear(event)
 
     def __exit__(
         self,

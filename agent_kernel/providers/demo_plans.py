@@ -121,10 +121,9 @@ def listing(scene: Scene, intent: Intent) -> Plan:
     if step.failed:
         return failed(scene, scene.say("Listing", "列出文件"), step)
     paths = [line.strip() for line in (step.text or "").splitlines() if line.strip()]
-    return scene.say(
-        f"Files that match `{intent.a}`:\n\n{fence(chr(10).join(paths), 30)}",
-        f"匹配 `{intent.a}` 的文件：\n\n{fence(chr(10).join(paths), 30)}",
-    )
+    shown = fence(chr(10).join(paths), 30)
+    words = (f"Files that match `{intent.a}`:", f"匹配 `{intent.a}` 的文件：")
+    return f"{scene.say(*words)}\n\n{shown}"
 
 
 _HIT = re.compile(r"^(.+?)[:-](\d+)[:-](.*)$")
@@ -144,8 +143,7 @@ def find(scene: Scene, intent: Intent) -> Plan:
         return scene.say(f"{intent.a!r} is in no file.", f"没有文件含有“{intent.a}”。")
     # A notebook is read by cells, and the one the question stands in always holds its words.
     first = next((m for m in hits if not m[1].endswith(".ipynb")), hits[0])
-    path, line = first[1], int(first[2])
-    files = len({m[1] for m in hits})
+    path, line, files = first[1], int(first[2]), len({m[1] for m in hits})
     from_line = {} if path.endswith(".ipynb") else {"offset": max(1, line - 5)}
     (step,) = yield [Call("read", {"path": path, **from_line, "limit": 40})]
     found = scene.say(

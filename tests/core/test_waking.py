@@ -370,6 +370,24 @@ def test_a_turn_moved_to_the_background_leaves_the_log_of_an_unmoved_one(where: 
     assert run(move=True) == run(move=False)
 
 
+@pytest.mark.parametrize("priority", ["now", "next"])
+def test_words_queued_before_a_wait_begins_end_it(priority: str) -> None:
+    """A cell may queue them from the main thread after the wait was chosen."""
+    session = Session()
+    tasks = Tasks(session)
+
+    async def waiting() -> None:
+        async def work(_task: Task) -> Ended:
+            return await asyncio.sleep(60)
+
+        task = tasks.start("agent", "a long one", work)
+        queue(session, {"kind": "prompt", "text": "hello"}, priority)
+        await asyncio.wait_for(tasks.wait_any("main"), 30)
+        await tasks.stop(task.id)
+
+    asyncio.run(waiting())
+
+
 def test_stopping_a_background_turn_interrupts_it() -> None:
     session = Session()
 
