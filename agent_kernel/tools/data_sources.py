@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import agent_kernel.tools.walker as walker
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.tool import ToolContext, ToolError
-from agent_kernel.tools import walker
 
 Dialect = Literal["duckdb", "sqlite"]
 WORKSPACE = "workspace"

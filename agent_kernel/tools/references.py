@@ -14,12 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import agent_kernel.tools.files as files
+import agent_kernel.tools.walker as walker
 from agent_kernel.core.agent import Agent
 from agent_kernel.core.events import Attachment, Event, FileObserved
 from agent_kernel.core.messages import Block, Image, Json, Text
 from agent_kernel.core.session import Session
 from agent_kernel.core.tool import Answer, Tool, ToolContext, ToolError
-from agent_kernel.tools import files, walker
 from agent_kernel.tools.read import IMAGE_BYTES, READ, image_type
 
 OFFERED, SCANNED = 20, 10_000  # candidates; files looked at (features.md F3.2)
